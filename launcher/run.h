@@ -1,0 +1,65 @@
+/* run.h - one run of a program on many ranks: start, watch, collect.
+ *
+ * A run lives in a folder, MUSTER_HOME/runs/ID (MUSTER_HOME: the variable, else
+ * XDG_STATE_HOME/muster, else ~/.local/state/muster), mode 0700:
+ *   recipe.yaml  the effective recipe      plan.json     placement, commands
+ *   run.json     id, pid, host, times      events.jsonl  what ranks reported
+ *   ranks/HOST.RANK.log  whole output      result.json   the outcome, last
+ * An ID is NAME-YYYYMMDD-HHMMSS-xxxx. */
+#ifndef LAUNCHER_RUN_H
+#define LAUNCHER_RUN_H
+
+#include <stdint.h>
+
+struct err;
+struct js;
+struct placement;
+struct recipe;
+struct topology;
+
+struct run_request {
+    const struct recipe *recipe; /* NULL for `launch -- COMMAND` */
+    const struct topology *topology;
+    const struct placement *placement; /* its world is the number of ranks */
+    char **command;                    /* NULL: muster-train with the recipe */
+    const char *parent;                /* climb that started it, or NULL */
+    const char *resume;                /* checkpoint folder to continue, or NULL */
+    int quiet;                         /* do not echo the ranks' lines */
+    int64_t start_timeout_ms;          /* all ranks have met */
+    int64_t silence_timeout_ms;        /* no sign of life from a rank; -1 off */
+    int64_t grace_ms;                  /* TERM to KILL */
+    int (*event)(void *arg, const struct js *event); /* each event; NULL: none */
+    void *event_arg;
+};
+
+struct run_result {
+    char id[96];
+    char *dir;        /* owned */
+    int status;       /* exit status of design.md; a rank's own status */
+    char cause[32];   /* "ok", "rank", "signal", "timeout", "stopped", "start" */
+    int culprit;      /* first rank that failed; -1 none */
+    char *reason;     /* owned; names the rank, host and why; NULL when ok */
+    int *rank_status; /* [world] exit status, 128+n for a signal, -1 ended by muster */
+    int world;
+    /* From rank 0's metrics; -1 / NaN where there are none. */
+    int64_t steps;
+    double loss_first, loss_last, validation_loss;
+    double tokens_per_s_per_gpu; /* median over measured steps */
+    double mfu_reference, mfu_causal, memory_percent, step_s;
+    struct js *summary; /* rank 0's "done" event; owned; NULL when none */
+};
+
+/* 0 when the run could be started and ended somehow (see result->status), -1
+ * when it could not be tried.  result is filled on 0: run_result_release(). */
+int run_execute(const struct run_request *q, struct run_result *result,
+                struct err *err);
+void run_result_release(struct run_result *r);
+struct js *run_result_json(const struct run_result *r); /* the `launch` schema */
+
+/* MUSTER_HOME, made if absent; the caller's to free(). */
+char *run_home(struct err *err);
+
+/* The exact commands and environment of each rank, as `--dry-run` prints them. */
+char *run_dry(const struct run_request *q, struct err *err);
+
+#endif

@@ -1,0 +1,49 @@
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+static enum log_level level = LOG_INFO;
+static char prefix[32] = "muster";
+
+void log_set_level(enum log_level to)
+{
+    level = to;
+}
+
+void log_set_prefix(const char *text)
+{
+    snprintf(prefix, sizeof(prefix), "%s", text);
+}
+
+static void log_line(const char *word, const char *fmt, va_list ap)
+{
+    char *text = xvasprintf(fmt, ap);
+    char *line = xasprintf("%s: %s%s\n", prefix, word, text);
+
+    if (write(STDERR_FILENO, line, strlen(line)) < 0)
+        level = LOG_QUIET; /* nobody listens any more */
+    free(line);
+    free(text);
+}
+
+#define DEFINE_LOG(name, at, word)  \
+    void name(const char *fmt, ...) \
+    {                               \
+        va_list ap;                 \
+                                    \
+        if (level < (at))           \
+            return;                 \
+        va_start(ap, fmt);          \
+        log_line(word, fmt, ap);    \
+        va_end(ap);                 \
+    }
+
+DEFINE_LOG(log_warn, LOG_WARN, "warning: ")
+DEFINE_LOG(log_info, LOG_INFO, "")
+DEFINE_LOG(log_debug, LOG_DEBUG, "debug: ")

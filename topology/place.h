@@ -1,0 +1,61 @@
+/* place.h - which rank runs where, and which ranks form a group.
+ * A pure function of its inputs: the same answer every time.
+ *
+ * Mesh order is torchtitan's [dp_replicate, dp_shard], row-major, last axis
+ * contiguous: rank = replicate x shard_degree + shard.  World 16, shard 8:
+ * shard groups {0-7} {8-15}; replicate groups {i, i+8} (case F13). */
+#ifndef TOPOLOGY_PLACE_H
+#define TOPOLOGY_PLACE_H
+
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct err;
+struct js;
+struct recipe;
+struct topology;
+
+struct place {
+    int node; /* topology.nodes[] */
+    int gpu;  /* node.gpus[] index; on a CPU node the slot 0.. */
+    int nic;  /* node.nics[]; -1 none */
+    int numa; /* -1 unknown */
+    int local_rank;
+    int shard, replicate; /* coordinates in the mesh */
+    char cpus[256];       /* kernel list to bind to; "" : no binding */
+};
+
+struct placement {
+    int world, shard_degree, replicate_degree;
+    int accumulation;   /* micro-batches a step */
+    int n_nodes;        /* nodes used: 0 .. n_nodes-1 of order[] */
+    int *order;         /* [n_nodes] topology.nodes[] in rank order */
+    struct place *rank; /* [world] */
+};
+
+/* Lay `world` ranks out, gpus_per_node a node, so that a shard group spans as
+ * few nodes as it can.  Refuses too few nodes or GPUs, degrees that do not
+ * multiply to the world, MIG GPUs; says how many there are.
+ * *out is the caller's; placement_free(). */
+int placement_make(const struct recipe *r, const struct topology *t, int world,
+                   struct placement **out, struct err *err);
+void placement_free(struct placement *p);
+
+/* Ranks of the shard (or replicate) group of `rank`: fills group[], returns n. */
+int placement_shard_group(const struct placement *p, int rank, int *group);
+int placement_replicate_group(const struct placement *p, int rank, int *group);
+
+/* Groups given from outside (a saved plan): each rank exactly once in each
+ * kind, no gap, duplicate or swapped order. */
+int placement_check(const struct placement *p, struct err *err);
+
+void placement_print(const struct placement *p, const struct topology *t, FILE *fp);
+struct js *placement_json(const struct placement *p, const struct topology *t);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,139 @@
+/* topology.h - the machines, as plain data.
+ *
+ * Sources (sysfs, NVML, a cluster specification, saved JSON, ...) fill it and
+ * are forgotten, so every later stage can be tested without hardware.
+ * Unknown is -1 for numbers and "" for text, never a guess. */
+#ifndef TOPOLOGY_TOPOLOGY_H
+#define TOPOLOGY_TOPOLOGY_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct err;
+struct js;
+
+enum nic_kind { NIC_UNKNOWN, NIC_COMPUTE, NIC_STORAGE, NIC_MANAGEMENT };
+enum link_layer { LINK_UNKNOWN, LINK_INFINIBAND, LINK_ETHERNET };
+
+struct nvlink {
+    char peer[20];       /* bus id of the other end; "switch" when hidden behind one */
+    int count;           /* bonded links to that peer */
+    double gbytes_per_s; /* one direction, all `count` links; -1 unknown */
+};
+
+struct gpu {
+    int index;      /* as the driver numbers it on this host */
+    char busid[20]; /* "0000:18:00.0", lower case */
+    char name[64];  /* "NVIDIA H200" */
+    char uuid[48];
+    int sm;                   /* compute capability, 90; -1 unknown */
+    int numa;                 /* -1 unknown */
+    int64_t memory_bytes;     /* -1 unknown */
+    double pcie_gbytes_per_s; /* one direction; -1 unknown */
+    int mig; /* 1: MIG on (not usable whole); 0 off; -1 not capable/unknown */
+    int nic; /* nearest compute NIC, index into node.nics; -1 none/unknown */
+    int n_nvlinks;
+    struct nvlink *nvlinks;
+};
+
+struct nic {
+    char name[32]; /* mlx5_0, eth0 */
+    char busid[20];
+    char guid[20];    /* node GUID "0xe41d2d0300...", "" when it has none */
+    char address[48]; /* IP of an Ethernet interface; "" unknown */
+    enum nic_kind kind;
+    enum link_layer layer;
+    int up; /* 1, 0; -1 unknown */
+    int numa;
+    int rail;           /* -1 unknown */
+    double gbits_per_s; /* port rate; -1 unknown */
+    int leaf;           /* index into fabric.switches; -1 unknown */
+};
+
+struct numa {
+    int id;
+    char cpus[256]; /* kernel list, "0-15,32-47" */
+    int64_t memory_bytes;
+};
+
+struct node {
+    char name[64];
+    char boot_id[40]; /* identity of the machine; "" unknown */
+    char cpu_model[64];
+    int sockets, cores, threads; /* -1 unknown */
+    int64_t memory_bytes;
+    int n_numas, n_gpus, n_nics;
+    struct numa *numas;
+    struct gpu *gpus;
+    struct nic *nics;
+};
+
+struct fabric_switch {
+    char name[64];
+    char guid[20];
+    int level; /* 0 leaf, 1 spine, ... */
+};
+
+struct fabric_link {
+    int from, to;       /* switches[], from below to */
+    int count;          /* parallel cables */
+    double gbits_per_s; /* one cable */
+};
+
+enum severity { SEVERITY_NOTE, SEVERITY_WARN, SEVERITY_FAIL };
+
+struct finding {
+    enum severity severity;
+    char object[96];
+    char *text; /* owned */
+};
+
+struct topology {
+    char source[64]; /* "sysfs+nvml", "spec:b200-64x8.yaml", ... */
+    int simulated;   /* 1: describes machines that were not looked at */
+    int n_nodes;
+    struct node *nodes;
+    int n_switches, n_links;
+    struct fabric_switch *switches;
+    struct fabric_link *links;
+    int n_findings;
+    struct finding *findings;
+};
+
+/* This host, from sysfs below `root` ("" or "/": the live one; a recorded tree
+ * for tests) and, when root is live, NVML where the driver is installed. */
+int topology_from_host(const char *root, struct topology **out, struct err *err);
+
+/* GPUs of this machine through NVML (dlopen): adds them to node 0 of `t`,
+ * joined to sysfs by bus id.  ERR_MISSING when there is no driver. */
+int topology_add_nvml(struct topology *t, struct err *err);
+
+/* A cluster specification (recipes/clusters/NAME.yaml). */
+int topology_from_spec(const char *path, struct topology **out, struct err *err);
+
+/* What topology_json() wrote. */
+int topology_from_json(const char *path, struct topology **out, struct err *err);
+
+/* One source by its command-line form "KIND[:FILE]" (sysfs, nvml, spec, json). */
+int topology_from_source(const char *source, struct topology **out, struct err *err);
+
+/* Check what must hold of any topology, whoever built it. */
+int topology_validate(const struct topology *t, struct err *err);
+
+void topology_print(const struct topology *t, FILE *fp); /* a text tree */
+struct js *topology_json(const struct topology *t);      /* the caller's js_free() */
+void topology_free(struct topology *t);                  /* NULL is fine */
+
+/* For sources. */
+struct topology *topology_new(const char *source, int n_nodes);
+void topology_find(struct topology *t, enum severity s, const char *object,
+                   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+#ifdef __cplusplus
+}
+#endif
+#endif
