@@ -188,7 +188,7 @@ int js_pair(const struct js *object, size_t i, const char **key, struct js **v)
     return 1;
 }
 
-int js_parse(const char *text, size_t len, const char *where, struct js **result,
+int js_parse(const char *text, size_t len, const char *where, struct js **parsed,
              struct err *err)
 {
     json_error_t e;
@@ -197,11 +197,11 @@ int js_parse(const char *text, size_t len, const char *where, struct js **result
     if (!v)
         return err_set(err, ERR_USAGE, "%s:%d: not valid JSON: %s", where, e.line,
                        e.text);
-    *result = out(v);
+    *parsed = out(v);
     return 0;
 }
 
-int js_load(const char *path, struct js **result, struct err *err)
+int js_load(const char *path, struct js **parsed, struct err *err)
 {
     json_error_t e;
     FILE *fp = fopen(path, "re");
@@ -214,7 +214,7 @@ int js_load(const char *path, struct js **result, struct err *err)
     if (!v)
         return err_set(err, ERR_USAGE, "%s:%d: not valid JSON: %s", path, e.line,
                        e.text);
-    *result = out(v);
+    *parsed = out(v);
     return 0;
 }
 

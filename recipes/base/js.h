@@ -53,10 +53,10 @@ double js_as_real(const struct js *v, double def);
 int js_pair(const struct js *object, size_t i, const char **key, struct js **v);
 
 /* Parse text (one value, no trailing bytes, no duplicate keys, depth and size
- * bounded by jansson).  `where` names it in the message.  *out is the caller's. */
-int js_parse(const char *text, size_t len, const char *where, struct js **out,
+ * bounded by jansson).  `where` names it in the message.  *parsed is the caller's. */
+int js_parse(const char *text, size_t len, const char *where, struct js **parsed,
              struct err *err);
-int js_load(const char *path, struct js **out, struct err *err);
+int js_load(const char *path, struct js **parsed, struct err *err);
 
 /* Indented, with a newline at the end. */
 void js_print(const struct js *v, FILE *fp);

@@ -8,26 +8,26 @@
 
 #include "base/mem.h"
 
-static enum log_level level = LOG_INFO;
-static char prefix[32] = "muster";
+static enum log_level shown = LOG_INFO;
+static char program[32] = "muster";
 
-void log_set_level(enum log_level to)
+void log_set_level(enum log_level level)
 {
-    level = to;
+    shown = level;
 }
 
-void log_set_prefix(const char *text)
+void log_set_prefix(const char *prefix)
 {
-    snprintf(prefix, sizeof(prefix), "%s", text);
+    snprintf(program, sizeof(program), "%s", prefix);
 }
 
 static void log_line(const char *word, const char *fmt, va_list ap)
 {
     char *text = xvasprintf(fmt, ap);
-    char *line = xasprintf("%s: %s%s\n", prefix, word, text);
+    char *line = xasprintf("%s: %s%s\n", program, word, text);
 
     if (write(STDERR_FILENO, line, strlen(line)) < 0)
-        level = LOG_QUIET; /* nobody listens any more */
+        shown = LOG_QUIET; /* nobody listens any more */
     free(line);
     free(text);
 }
@@ -37,7 +37,7 @@ static void log_line(const char *word, const char *fmt, va_list ap)
     {                               \
         va_list ap;                 \
                                     \
-        if (level < (at))           \
+        if (shown < (at))           \
             return;                 \
         va_start(ap, fmt);          \
         log_line(word, fmt, ap);    \
