@@ -52,7 +52,8 @@ struct coll_ops {
      * place in dst. */
     int (*all_gather)(struct coll *c, struct coll_req **req, void *dst, const void *src,
                       int64_t n, enum coll_type t, struct err *err);
-    /* dst[n] = sum over ranks of their src[n * size] at this rank's place. */
+    /* dst[n] = sum over ranks of their src[n * size] at this rank's place; dst
+     * may be that place in src.  src is undefined afterwards. */
     int (*reduce_scatter)(struct coll *c, struct coll_req **req, float *dst,
                           const float *src, int64_t n, struct err *err);
     int (*all_reduce)(struct coll *c, struct coll_req **req, void *buf, int64_t n,

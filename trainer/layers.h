@@ -115,6 +115,7 @@ void work_carve(struct work *w, void *base, const struct model *m,
 /* out[T,D] = embedding of the tokens. */
 void embed_forward(struct layer_ctx *c, void *out, const struct batch *b,
                    const void *params);
+/* ADDS to the table's gradient: the caller zeroes it (tied: the head adds first). */
 void embed_backward(struct layer_ctx *c, float *grads, const void *dout,
                     const struct batch *b);
 

@@ -85,7 +85,8 @@ struct ops {
 
     /* --- elementwise ---------------------------------------------------- */
     void (*add)(struct dev *d, void *out, const void *a, const void *b, int64_t n);
-    void (*add_f32)(struct dev *d, float *io, const float *x, int64_t n); /* adds */
+    void (*add_f32)(struct dev *d, float *io, const float *x, int64_t n);     /* adds */
+    void (*add_i32)(struct dev *d, int32_t *io, const int32_t *x, int64_t n); /* adds */
     void (*scale_f32)(struct dev *d, float *io, float by, int64_t n);
     void (*from_f32)(struct dev *d, void *out, const float *x, int64_t n);
 
@@ -197,6 +198,12 @@ extern const struct ops ops_cpu;
  * is not built in: CUDA lives in a module next to the program, loaded here, so
  * that CPU ranks and machines without CUDA never touch its libraries. */
 int ops_find(const char *name, const struct ops **out, struct err *err);
+
+/* What memplan needs of a device, also of one that is not built in: name,
+ * elem_bytes and scratch_bytes; every other entry is NULL.  Its file uses no
+ * BLAS and no CUDA (the launcher links it); the real tables take scratch_bytes
+ * from it.  NULL: no such device. */
+const struct ops *ops_sizes(const char *name);
 
 #ifdef __cplusplus
 }
