@@ -50,18 +50,22 @@ const char *st_meta(const struct st_file *f, const char *key); /* or NULL */
 int st_read(struct st_file *f, const struct st_tensor *t, int64_t from, void *out,
             int64_t n, struct err *err);
 
-/* Writing: declare all tensors, then write any range of any, then commit
- * (fsync, rename from PATH.tmp).  Abandon removes the temporary file. */
+/* Writing: declare all tensors (name, type, dims, shape; the writer lays them
+ * out itself), then write any range of any, then commit (fsync, rename from
+ * PATH.tmp).  Commit refuses while fewer bytes were written than declared.
+ * Abandon removes the temporary file; NULL is fine.  `meta`: an object of
+ * strings or NULL, borrowed.  Names and tensors are copied. */
 struct st_writer;
-int st_create(const char *path, const struct st_tensor *tensors, int n, struct js *meta,
-              struct st_writer **out,
-              struct err *err); /* begin/end are filled in here */
+int st_create(const char *path, const struct st_tensor *tensors, int n,
+              const struct js *meta, struct st_writer **out, struct err *err);
 int st_write(struct st_writer *w, int i, int64_t from, const void *bytes, int64_t n,
              struct err *err);
 int st_commit(struct st_writer *w, struct err *err); /* frees w either way */
 void st_abandon(struct st_writer *w);
 
 int st_type_bytes(enum st_type t);
+/* Bytes of a shape; -1 when a dimension is negative or the product overflows. */
+int64_t st_shape_bytes(enum st_type t, int dims, const int64_t *shape);
 const char *st_type_name(enum st_type t); /* "F32" */
 
 #endif

@@ -188,6 +188,37 @@ int js_pair(const struct js *object, size_t i, const char **key, struct js **v)
     return 1;
 }
 
+int js_each(const struct js *object,
+            int (*fn)(void *arg, const char *key, struct js *v), void *arg)
+{
+    json_t *o = in(object);
+    int rc = 0;
+
+    for (void *i = json_object_iter(o); i && rc == 0; i = json_object_iter_next(o, i))
+        rc = fn(arg, json_object_iter_key(i), (struct js *)json_object_iter_value(i));
+    return rc;
+}
+
+int js_is_object(const struct js *v)
+{
+    return json_is_object(in(v));
+}
+
+int js_is_array(const struct js *v)
+{
+    return json_is_array(in(v));
+}
+
+int js_is_str(const struct js *v)
+{
+    return json_is_string(in(v));
+}
+
+int js_is_int(const struct js *v)
+{
+    return json_is_integer(in(v));
+}
+
 int js_parse(const char *text, size_t len, const char *where, struct js **parsed,
              struct err *err)
 {

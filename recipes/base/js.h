@@ -51,6 +51,15 @@ double js_as_real(const struct js *v, double def);
 
 /* Walk an object: for (i = 0; js_pair(o, i, &key, &v); i++).  0 at the end. */
 int js_pair(const struct js *object, size_t i, const char **key, struct js **v);
+/* The same in one pass, for objects of any size: fn of every pair in order,
+ * until one returns non-zero; that value, or 0. */
+int js_each(const struct js *object,
+            int (*fn)(void *arg, const char *key, struct js *v), void *arg);
+
+int js_is_object(const struct js *v); /* NULL is none of these */
+int js_is_array(const struct js *v);
+int js_is_str(const struct js *v);
+int js_is_int(const struct js *v);
 
 /* Parse text (one value, no trailing bytes, no duplicate keys, depth and size
  * bounded by jansson).  `where` names it in the message.  *parsed is the caller's. */
