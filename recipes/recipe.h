@@ -145,6 +145,10 @@ int recipe_validate(const struct recipe *r, const char *where, struct err *err);
 int recipe_layout(const struct recipe *r, int world, int *shard, int *replicate,
                   int *accumulation, struct err *err);
 
+/* What deserves a word though it works (shard groups that leave NVLink unused);
+ * NULL: nothing.  The caller's to free(). */
+char *recipe_layout_note(const struct recipe *r, int world, int shard);
+
 /* The whole recipe as YAML that recipe_parse() reads back equal. */
 void recipe_print(const struct recipe *r, FILE *fp);
 char *recipe_text(const struct recipe *r); /* the same; the caller's to free() */
