@@ -21,10 +21,16 @@ static int is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+static int is_worth_stopping(const char *path, int error)
+{
+    (void)path;
+    return error != ENOENT && error != ENOTDIR;
+}
+
 static int add_matches(const char *pattern, struct strlist *out, struct err *err)
 {
     glob_t g;
-    int rc = glob(pattern, GLOB_NOSORT | GLOB_ERR, NULL, &g);
+    int rc = glob(pattern, GLOB_NOSORT, is_worth_stopping, &g);
 
     if (rc == GLOB_NOMATCH)
         return 0;
