@@ -30,13 +30,13 @@ struct field {
     const char *key; /* "training.steps" */
     size_t offset;   /* in struct recipe */
     enum field_type type;
-    double min, max;   /* of a number, inclusive */
     int above_min;     /* min itself is not allowed */
+    double min, max;   /* of a number, inclusive */
     const char *minus; /* what -1 means ("auto"); NULL: -1 is like any number */
     const char *const *words;
     int n_words;
-    const char *def; /* as text; NULL: none (the preset gives it) */
     int swept;       /* may stand in scale.sweep */
+    const char *def; /* as text; NULL: none (the preset gives it) */
     const char *doc;
 };
 

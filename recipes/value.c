@@ -68,7 +68,7 @@ static int whole(const char *text, int *negative, uint64_t *magnitude, struct er
         return -1;
     errno = 0;
     *magnitude = strtoull(d.first, &end, d.base);
-    if (*end || (d.base != 10 && d.first == text + 3))
+    if (*end || (d.base != 10 && d.first != text + 2)) /* 0x and 0o take no sign */
         return not_a("a whole number", text, err);
     if (errno == ERANGE)
         return err_set(err, ERR_USAGE, "'%s' does not fit in 64 bits", text);
@@ -224,16 +224,16 @@ int value_size(const char *text, int64_t *bytes, struct err *err)
     char *number = xstrndup(text, n);
     const char *unit = text + n + strspn(text + n, " ");
     double scale = unit_bytes(unit), v = 0;
-    int64_t exact = 0;
+    int64_t exact = -1;
     int rc;
 
-    if (scale == 1 && !strchr(number, '.')) {
+    if (scale == 1 && !strchr(number, '.')) { /* exact above 2^53 too */
         rc = value_int64(number, &exact, err);
-        v = rc == 0 ? (double)exact : 0;
     } else {
         rc = value_real(number, &v, err);
         v *= scale;
-        exact = v >= 0 && v < 0x1p63 ? (int64_t)v : -1;
+        if (v >= 0 && v < 0x1p63 && v == floor(v))
+            exact = (int64_t)v;
     }
     free(number);
     if (scale == 0)
@@ -241,7 +241,7 @@ int value_size(const char *text, int64_t *bytes, struct err *err)
                        text);
     if (rc < 0)
         return err_wrap(err, "size '%s'", text);
-    if (v < 0 || v >= 0x1p63 || v != floor(v))
+    if (exact < 0)
         return err_set(err, ERR_USAGE,
                        "size '%s' is not a whole, positive number of bytes", text);
     *bytes = exact;
