@@ -22,6 +22,8 @@ void log_set_prefix(const char *prefix)
 }
 
 static void log_line(const char *word, const char *fmt, va_list ap)
+    __attribute__((format(printf, 2, 0)));
+static void log_line(const char *word, const char *fmt, va_list ap)
 {
     char *text = xvasprintf(fmt, ap);
     char *line = xasprintf("%s: %s%s\n", program, word, text);
