@@ -33,7 +33,7 @@ endif
 
 # --- flags ------------------------------------------------------------------
 WARN   := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
-          -Wwrite-strings -Wvla -Wformat=2 -Wno-unused-result
+          -Wwrite-strings -Wvla -Wformat=2 -Wno-unused-result -Wno-pass-failed
 OPT_release := -O3 -g -fno-math-errno -fno-trapping-math
 OPT_debug   := -O1 -g
 OPT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -55,7 +55,7 @@ MPI_C  := $(shell $(PKG_CONFIG) --cflags ompi-c 2>/dev/null)
 MPI_L  := $(shell $(PKG_CONFIG) --libs ompi-c 2>/dev/null)
 CPPFLAGS += $(shell $(PKG_CONFIG) --cflags $(PKGS) 2>/dev/null) $(MPI_C)
 CFLAGS ?=
-ALL_CFLAGS := -std=gnu11 $(WARN) $(OPT_$(MODE)) $(CFLAGS)
+ALL_CFLAGS := -std=gnu11 -fopenmp-simd $(WARN) $(OPT_$(MODE)) $(CFLAGS)
 pkg_libs = $(shell $(PKG_CONFIG) --libs $(1) 2>/dev/null)
 LIBS_muster := $(call pkg_libs,yaml-0.1 jansson sqlite3 pmix) -ldl -lpthread -lm
 LIBS_rank   := $(call pkg_libs,yaml-0.1 jansson pmix openblas) $(MPI_L) -ldl -lpthread -lm

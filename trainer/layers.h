@@ -19,7 +19,26 @@ extern "C" {
 
 enum unit_kind { UNIT_EMBED, UNIT_LAYER, UNIT_HEAD };
 
-/* One tensor of a unit; `name` is Hugging Face's without the layer prefix. */
+/* One tensor of a unit.  `name` is Hugging Face's without the layer prefix
+ * ("model.layers.N."), save for what is stored fused:
+ *   UNIT_EMBED  embed_tokens.weight                      [V, D]
+ *   UNIT_LAYER  input_layernorm.weight                   [D]
+ *               self_attn.qkv_proj.weight                [H + 2 KV, hd, D]
+ *                 q_proj.weight, k_proj.weight, v_proj.weight, rows in this order
+ *               self_attn.q_norm.weight, k_norm.weight   [hd]
+ *               self_attn.o_proj.weight                  [D, H hd]
+ *               post_attention_layernorm.weight          [D]
+ *               mlp.gate.weight                          [E, D]
+ *               mlp.experts.w13                          [E, 2F, D]
+ *                 experts.N.gate_proj.weight, then experts.N.up_proj.weight
+ *               mlp.experts.w2                           [E, D, F]
+ *                 experts.N.down_proj.weight
+ *               mlp.shared_expert.w13, .w2               [2 Fs, D], [D, Fs]
+ *   UNIT_HEAD   norm.weight                              [D]
+ *               lm_head.weight, unless tied              [V, D]
+ * With the prefix "model." for embed_tokens, norm and the layers.  Weight decay
+ * applies to all (as torchtitan's Qwen3 recipe has it).  Matrices start normal with
+ * init_std; o_proj and w2 of either kind with init_std / sqrt(2 layers). */
 struct unit_tensor {
     char name[48];
     int dims;
@@ -36,13 +55,14 @@ struct unit_layout {
     enum unit_kind kind;
     int n;
     struct unit_tensor tensor[UNIT_MAX_TENSORS];
-    int64_t count; /* elements, each tensor aligned to 128 elements */
-    int64_t
-        padded; /* count rounded up so that `shard` equal parts of 128-element multiples fit */
+    int64_t count;  /* elements, each tensor aligned to 128 elements */
+    int64_t padded; /* count rounded up to a multiple of 128 shard */
 };
 
 void unit_layout(const struct model *m, enum unit_kind kind, int shard,
                  struct unit_layout *out);
+/* The tensor of that name, or NULL. */
+const struct unit_tensor *unit_find(const struct unit_layout *l, const char *name);
 
 /* Sizes of one micro-batch on one rank. */
 struct batch {
@@ -59,14 +79,14 @@ struct batch {
  *   selective  qkv, attention output and lse, mid, logits and route;
  *              h (expert pre-activation) is recomputed
  *   full       only x
- * With none and selective the norm outputs and rotated q, k are recomputed. */
+ * The norm outputs and rotated q, k are always computed again in backward. */
 struct saved {
     void *x;              /* T,D   input of the layer */
     void *qkv;            /* T,(H+2KV)hd */
     void *attn;           /* T,H hd */
     float *lse;           /* B,H,S */
     void *mid;            /* T,D   after attention, residual added */
-    float *rstd1, *rstd2; /* T */
+    float *rstd1, *rstd2; /* T     written again by recomputation */
     float *logits;        /* T,E */
     struct route route;
     void *h;  /* R,2F */
@@ -82,9 +102,11 @@ struct work {
     void *dattn; /* T,H hd */
     void *dnorm; /* T,D */
     float *dlogits, *dweight;
-    void *act_s;        /* T,shared_ffn x2 or NULL */
-    void *logits_chunk; /* loss_chunk,V */
-    float *loss;        /* T */
+    void *act_s, *dact_s; /* T,shared_ffn or NULL */
+    void *dhs;            /* T,2 shared_ffn or NULL */
+    float *rstd;          /* T   of the final norm */
+    float *loss;          /* T */
+    void *logits_chunk;   /* loss_chunk,V; shares its place with q .. act_s */
 };
 
 struct layer_ctx {
@@ -93,6 +115,7 @@ struct layer_ctx {
     const struct model *m;
     enum ac_mode ac;
     struct work work;
+    const int32_t *forced; /* [T,K] experts whatever the router says, or NULL */
 };
 
 /* Bytes of `saved` kept for one layer under `ac`, of the scratch `saved` that
@@ -103,7 +126,8 @@ size_t recompute_bytes(const struct model *m, const struct ops *ops, enum ac_mod
                        int B, int S);
 size_t work_bytes(const struct model *m, const struct ops *ops, int B, int S,
                   int loss_chunk);
-/* Carve them from memory of that size (256-byte aligned pieces). */
+/* Carve them from memory of that size, aligned to 256 bytes as every piece is.
+ * x is part of `saved`: a layer's input goes where its s->x points. */
 void saved_carve(struct saved *s, void *base, const struct model *m,
                  const struct ops *ops, enum ac_mode ac, int B, int S);
 /* Point the pieces that `ac` does not keep at the shared recompute scratch. */
@@ -130,9 +154,10 @@ void layer_backward(struct layer_ctx *c, void *dx, float *grads, struct saved *s
 
 /* Loss and, when grads is not NULL, gradients of the head over chunks of
  * loss_chunk tokens: loss_sum (device float) = sum of the counted tokens'
- * losses; dx[T,D] = its gradient x scale, grads likewise.  `params` is the head
- * unit; `table` the output matrix (tied: the embedding's, its gradient goes to
- * dtable, which ADDS; untied: inside the head unit, pass NULL). */
+ * losses; dx[T,D] = its gradient x scale, grads likewise (overwritten).  `params`
+ * is the head unit; `table` the output matrix (tied: the embedding's, its
+ * gradient goes to dtable, which ADDS; untied: inside the head unit, pass NULL).
+ * grads NULL (validation): dx and dtable are not touched. */
 void head_forward_backward(struct layer_ctx *c, float *loss_sum, void *dx, float *grads,
                            const void *x, const struct batch *b, const void *params,
                            const void *table, float *dtable, float scale,

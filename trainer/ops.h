@@ -160,7 +160,8 @@ struct ops {
     /* --- experts: y = add + sum_k weight_k W2 (silu(W1 x) * (W3 x)) ------------ */
     /* w13[E,2F,D] holds W1 then W3 of each expert, w2[E,D,F].
      * h[R,2F] (pre-activation, by row) is what backward needs besides x.
-     * Combine sums in order of k, in FP32.  y[T,D]; add may be y. */
+     * Combine sums in order of k, in FP32.  y[T,D]; add may be y, or NULL.
+     * y NULL: only h is computed (activation checkpointing recomputes no more). */
     void (*experts_fwd)(struct dev *d, void *y, void *h, const void *x, const void *add,
                         const void *w13, const void *w2, const struct route *r, int T,
                         int D, int E, int K, int F);
