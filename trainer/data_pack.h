@@ -25,7 +25,7 @@ struct pack {
 
 /* ERR_USAGE: a vocabulary or id that token_bytes cannot hold (case F04), a word
  * that is no id (named FILE:LINE), no token at all. */
-int data_pack(const struct pack *p, const char *const *inputs, int n, const char *out,
+int data_pack(const struct pack *q, const char *const *inputs, int n, const char *out,
               int64_t *tokens, struct err *err);
 
 #endif

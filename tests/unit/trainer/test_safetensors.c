@@ -291,6 +291,53 @@ static void test_many_tensors(void **state)
     str_release(&s);
 }
 
+/* A file of the reference implementation (tests/cases/make_safetensors.py):
+ * every type, an empty tensor, a scalar, a name outside ASCII. */
+static void test_reads_reference_file(void **state)
+{
+    static const struct {
+        const char *name;
+        enum st_type type;
+        int64_t bytes;
+        const char *data; /* of the last element */
+    } want[] = {
+        { "f32", ST_F32, 24, "\x00\x00\xa0\x3f" },                 /* 1.25 */
+        { "f64", ST_F64, 48, "\x00\x00\x00\x00\x00\x00\x10\x40" }, /* 4 */
+        { "bf16", ST_BF16, 12, "\x20\x40" },                       /* 2.5 */
+        { "f16", ST_F16, 12, "\x00\x3d" },                         /* 1.25 */
+        { "i64", ST_I64, 48, "\x02\x00\x00\x00\x00\x00\x00\x00" },
+        { "i32", ST_I32, 24, "\x05\x00\x00\x00" },
+        { "i16", ST_I16, 12, "\x05\x00" },
+        { "u16", ST_U16, 12, "\x05\x00" },
+        { "i8", ST_I8, 6, "\x05" },
+        { "u8", ST_U8, 6, "\x05" },
+        { "bool", ST_BOOL, 6, "\x01" },
+        { "empty", ST_F32, 0, "" },
+        { "scalar", ST_F32, 4, "\x00\x00\x20\x40" },
+        { "model.layers.0.\xc3\xbc", ST_F32, 4, "\x00\x00\x80\x3f" },
+    };
+    struct err err = ERR_INIT;
+    struct st_file *f;
+
+    (void)state;
+    assert_ok(st_open("tests/cases/safetensors_ref.safetensors", &f, &err), &err);
+    assert_int_equal(st_count(f), ARRAY_LEN(want));
+    assert_string_equal(st_meta(f, "format"), "pt");
+    for (size_t i = 0; i < ARRAY_LEN(want); i++) {
+        const struct st_tensor *t = st_find(f, want[i].name);
+        int64_t n = st_type_bytes(want[i].type);
+        char got[8];
+        assert_non_null(t);
+        assert_int_equal(t->type, want[i].type);
+        assert_int_equal(t->end - t->begin, want[i].bytes);
+        if (want[i].bytes == 0)
+            continue;
+        assert_ok(st_read(f, t, want[i].bytes - n, got, n, &err), &err);
+        assert_memory_equal(got, want[i].data, n);
+    }
+    st_close(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -302,6 +349,7 @@ int main(void)
         cmocka_unit_test(test_each_fault_has_its_words),
         cmocka_unit_test(test_accepts),
         cmocka_unit_test(test_many_tensors),
+        cmocka_unit_test(test_reads_reference_file),
     };
 
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
