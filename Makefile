@@ -88,6 +88,8 @@ MODULE := $(if $(CUS),$(O)/lib/muster-cuda.so)
 UNITS := $(patsubst %.c,$(O)/%,$(wildcard tests/unit/*/test_*.c))
 FUZZ  := $(patsubst %.c,$(O)/%,$(filter-out %/replay.c,$(wildcard tests/fuzz/fuzz_*.c)))
 HELPERS := $(patsubst %.c,$(O)/%,$(wildcard tests/cli/helpers/*.c))
+# Libraries that tests put in the place of a driver's.
+FAKES := $(O)/tests/fake/libnvidia-ml.so.1
 
 objs  = $(patsubst %.c,$(O)/%.o,$(filter $(1)/%,$(SRCS)))
 LIBS := $(foreach l,launcher checks trainer topology recipes,$(if $(call objs,$(l)),$(O)/$(l).a))
@@ -158,6 +160,11 @@ else
 $(FUZZ): $(O)/tests/fuzz/%: $(O)/tests/fuzz/%.o $(O)/tests/fuzz/replay.o $(LIBS)
 endif
 
+$(O)/tests/fake/libnvidia-ml.so.1: tests/fake/nvml.c $(O)/flags
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(WARN) -shared -fPIC -Wl,-soname,$(@F) -o $@ $<
+
 $(PROGS) $(UNITS) $(FUZZ) $(HELPERS):
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
@@ -187,12 +194,12 @@ install: all ## install into PREFIX (default /usr/local)
 # --- checking -------------------------------------------------------------------
 test: deps ## everything that needs no special hardware
 	$(Q)$(MAKE) --no-print-directory test-run
-test-run: $(PROGS) $(MODULE) $(UNITS) $(FUZZ) $(HELPERS)
+test-run: $(PROGS) $(MODULE) $(UNITS) $(FUZZ) $(HELPERS) $(FAKES)
 	$(Q)O='$(abspath $(O))' sh tests/run.sh
 
-unit: $(UNITS) ## C tests, one program a module
+unit: $(UNITS) $(FAKES) ## C tests, one program a module
 	$(Q)O='$(abspath $(O))' sh tests/run.sh unit
-cli: $(PROGS) $(HELPERS) ## command-line tests
+cli: $(PROGS) $(HELPERS) $(FAKES) ## command-line tests
 	$(Q)O='$(abspath $(O))' sh tests/run.sh cli
 replay: $(FUZZ) ## run every fuzzer over its saved inputs
 	$(Q)O='$(abspath $(O))' sh tests/run.sh replay

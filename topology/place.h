@@ -16,6 +16,7 @@ extern "C" {
 struct err;
 struct js;
 struct recipe;
+struct strlist;
 struct topology;
 
 struct place {
@@ -31,15 +32,26 @@ struct place {
 struct placement {
     int world, shard_degree, replicate_degree;
     int accumulation;   /* micro-batches a step */
+    int on_gpus;        /* else `gpu` counts CPU slots */
     int n_nodes;        /* nodes used: 0 .. n_nodes-1 of order[] */
     int *order;         /* [n_nodes] topology.nodes[] in rank order */
     struct place *rank; /* [world] */
 };
 
 /* Lay `world` ranks out, gpus_per_node a node, so that a shard group spans as
- * few nodes as it can.  Refuses too few nodes or GPUs, degrees that do not
- * multiply to the world, MIG GPUs; says how many there are.
- * *out is the caller's; placement_free(). */
+ * few nodes as it can: ranks fill node after node, and a world that needs several
+ * nodes fills each (E10).
+ *
+ * On GPUs (cluster.device auto, where there are any; cuda; sim): one rank a GPU that
+ * has no MIG (A12); nodes with too few are passed over.  A rank's CPUs are its share
+ * of the CPUs of its GPU's NUMA node.
+ * On CPUs (device cpu, or no GPU anywhere): gpus_per_node ranks a node (-1: one a
+ * CPU of the smallest node), more when the nodes would not do; ranks are spread over the NUMA nodes and share their CPUs
+ * evenly, unbound when there are more ranks than CPUs.
+ *
+ * r may be NULL (a program that is no trainer): the world is one shard group.
+ * Refuses too few nodes or GPUs, degrees that do not multiply to the world; says how
+ * many there are.  *out is the caller's; placement_free(). */
 int placement_make(const struct recipe *r, const struct topology *t, int world,
                    struct placement **out, struct err *err);
 void placement_free(struct placement *p);
@@ -51,6 +63,11 @@ int placement_replicate_group(const struct placement *p, int rank, int *group);
 /* Groups given from outside (a saved plan): each rank exactly once in each
  * kind, no gap, duplicate or swapped order. */
 int placement_check(const struct placement *p, struct err *err);
+
+/* What is legal but costs speed, one sentence an item: shard groups that cross nodes
+ * though they would fit one, replicas that leave NVLink unused, unbound ranks. */
+void placement_warnings(const struct placement *p, const struct topology *t,
+                        struct strlist *out);
 
 void placement_print(const struct placement *p, const struct topology *t, FILE *fp);
 struct js *placement_json(const struct placement *p, const struct topology *t);

@@ -121,6 +121,10 @@ int topology_from_json(const char *path, struct topology **out, struct err *err)
 /* One source by its command-line form "KIND[:FILE]" (sysfs, nvml, spec, json). */
 int topology_from_source(const char *source, struct topology **out, struct err *err);
 
+/* Add to t what only `more` knows: nodes are one when boot id (else name) is, GPUs
+ * by UUID or bus id, NICs by GUID or name.  t wins where both know. */
+int topology_merge(struct topology *t, const struct topology *more, struct err *err);
+
 /* Check what must hold of any topology, whoever built it. */
 int topology_validate(const struct topology *t, struct err *err);
 
@@ -128,10 +132,37 @@ void topology_print(const struct topology *t, FILE *fp); /* a text tree */
 struct js *topology_json(const struct topology *t);      /* the caller's js_free() */
 void topology_free(struct topology *t);                  /* NULL is fine */
 
-/* For sources. */
+const char *nic_kind_name(enum nic_kind k);     /* "compute", ... */
+const char *link_layer_name(enum link_layer l); /* "infiniband", ... */
+const char *severity_name(enum severity s);     /* "note", "warn", "fail" */
+
+/* For sources.  What is added starts as unknown (-1, ""); the pointer lasts until
+ * the next addition of its kind. */
 struct topology *topology_new(const char *source, int n_nodes);
+struct node *topology_add_node(struct topology *t);
+struct gpu *topology_add_gpu(struct node *n);
+struct nic *topology_add_nic(struct node *n);
+struct numa *topology_add_numa(struct node *n);
+struct nvlink *topology_add_nvlink(struct gpu *g);
+struct fabric_switch *topology_add_switch(struct topology *t);
+struct fabric_link *topology_add_link(struct topology *t);
 void topology_find(struct topology *t, enum severity s, const char *object,
                    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+/* Findings that need no more than the model itself: unequal NVLink counts among
+ * like GPUs, MIG, compute ports that are down, GPUs whose NUMA node is unknown. */
+void topology_inspect(struct topology *t);
+
+/* NVLinks of g that are up, whoever is at the other end. */
+int gpu_nvlink_count(const struct gpu *g);
+/* One direction, all of them together; 0 without NVLink, -1 unknown. */
+double gpu_nvlink_gbytes_per_s(const struct gpu *g);
+/* PCIe of one direction: speed text of sysfs ("16.0 GT/s PCIe") and lanes.
+ * NCCL's rates (graph/topo.h): 100 Mb/s a lane 2.5 -> 15, 5 -> 30, 8 -> 60,
+ * 16 -> 120, 32 -> 240, 64 -> 480; -1 when either is unknown. */
+double pcie_gbytes_per_s(const char *speed, int width);
+/* "00000000:18:00.0" and "18:00.0" as sysfs writes it, "0000:18:00.0". */
+void busid_normalise(const char *text, char out[20]);
 
 #ifdef __cplusplus
 }

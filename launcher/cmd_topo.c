@@ -1,0 +1,140 @@
+/* muster topo - discover and show. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/js.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "launcher/cmd.h"
+#include "topology/topology.h"
+
+struct options {
+    struct strlist sources;
+    const char *format;
+};
+
+/* clang-format off */
+static const struct argp_option table[] = {
+    { "source", 's', "KIND[:FILE]", 0,
+      "where to look: sysfs[:ROOT] (this host and its driver, the default), nvml, "
+      "spec:FILE, json:FILE; a second one adds what the first has not", 0 },
+    { "format", 'f', "FORMAT", 0, "text (the default) or json", 0 },
+    { "json", 'j', NULL, 0, "the same as --format json", 0 },
+    { 0 },
+};
+/* clang-format on */
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct options *o = state->input;
+
+    switch (key) {
+    case 's':
+        strlist_add(&o->sources, arg);
+        return 0;
+    case 'f':
+        o->format = arg;
+        return 0;
+    case 'j':
+        o->format = "json";
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "'%s' is not an option: a source is given as --source %s",
+                   arg, arg);
+        return EINVAL;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void show_text(const struct topology *t)
+{
+    topology_print(t, stdout);
+}
+
+static void show_json(const struct topology *t)
+{
+    struct js *o = topology_json(t);
+
+    js_print(o, stdout);
+    js_free(o);
+}
+
+/* To add a format, add its row. */
+static const struct format {
+    const char *name;
+    void (*show)(const struct topology *t);
+} formats[] = {
+    { "text", show_text },
+    { "json", show_json },
+};
+
+static const struct format *find_format(const char *name, struct err *err)
+{
+    const char *names[ARRAY_LEN(formats)], *near;
+    struct str list = STR_INIT;
+
+    for (size_t i = 0; i < ARRAY_LEN(formats); i++) {
+        if (str_eq(name, formats[i].name))
+            return &formats[i];
+        names[i] = formats[i].name;
+        str_addf(&list, "%s%s", i ? ", " : "", names[i]);
+    }
+    near = str_nearest(name, names, ARRAY_LEN(formats));
+    err_set(err, ERR_MISSING, "no format '%s'%s%s%s: this muster writes %s", name,
+            near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "",
+            list.text);
+    str_release(&list);
+    return NULL;
+}
+
+static int read_sources(const struct strlist *sources, struct topology **out,
+                        struct err *err)
+{
+    if (sources->n == 0)
+        return topology_from_source("sysfs", out, err);
+    if (topology_from_source(sources->item[0], out, err) < 0)
+        return -1;
+    for (int i = 1; i < sources->n; i++) {
+        struct topology *more = NULL;
+        int rc = topology_from_source(sources->item[i], &more, err);
+        if (rc == 0)
+            rc = topology_merge(*out, more, err);
+        topology_free(more);
+        if (rc < 0)
+            return err_wrap(err, "--source %s", sources->item[i]);
+    }
+    return 0;
+}
+
+static int run(int argc, char **argv, struct err *err)
+{
+    const struct argp argp = { .options = table,
+                               .parser = parse,
+                               .doc = "Discover nodes, GPUs, NICs and switches, and "
+                                      "show them." };
+    struct options o = { .format = "text" };
+    struct topology *t = NULL;
+    const struct format *format;
+    int rc = cmd_parse(&argp, argc, argv, &o, err);
+
+    if (rc != 0) {
+        rc = rc > 0 ? 0 : -1;
+        goto out;
+    }
+    rc = -1;
+    format = find_format(o.format, err);
+    if (!format || read_sources(&o.sources, &t, err) < 0)
+        goto out;
+    format->show(t);
+    rc = 0;
+out:
+    topology_free(t);
+    strlist_release(&o.sources);
+    return rc;
+}
+
+const struct cmd cmd_topo = { "topo", "discover and show nodes, GPUs, NICs, switches",
+                              run, 0 };

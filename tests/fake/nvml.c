@@ -1,0 +1,217 @@
+/* A stand-in for libnvidia-ml.so.1: a virtual machine with two H200, as recorded
+ * (18 NVLinks of 26562 MB/s each to a switch that is not visible, PCIe width unknown).
+ * Types are written down from NVIDIA's nvml.h a second time, so that a slip in ours
+ * shows.  The variable FAKE_NVML picks another story:
+ *   unloaded   nvmlInit: driver not loaded        mismatch  nvmlInit: version mismatch
+ *   mig        MIG is on on GPU 0                 links     GPU 1: links 3 and 5 down
+ *   pair       bonded to each other, no switch    one       only GPU 0 is shown
+ *   old        no per-link speed field            mute      nothing optional answers */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int nvmlReturn_t;
+typedef struct nvmlDevice_st {
+    int index;
+} * nvmlDevice_t;
+typedef struct {
+    char busIdLegacy[16];
+    unsigned int domain;
+    unsigned int bus;
+    unsigned int device;
+    unsigned int pciDeviceId;
+    unsigned int pciSubSystemId;
+    char busId[32];
+} nvmlPciInfo_t;
+typedef struct {
+    unsigned long long total, free, used;
+} nvmlMemory_t;
+typedef union {
+    double dVal;
+    int siVal;
+    unsigned int uiVal;
+    unsigned long ulVal;
+    unsigned long long ullVal;
+    signed long long sllVal;
+    unsigned short usVal;
+} nvmlValue_t;
+typedef struct {
+    unsigned int fieldId;
+    unsigned int scopeId;
+    long long timestamp;
+    long long latencyUsec;
+    int valueType;
+    nvmlReturn_t nvmlReturn;
+    nvmlValue_t value;
+} nvmlFieldValue_t;
+
+enum { INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, LINKS = 18 };
+
+static struct nvmlDevice_st devices[2] = { { 0 }, { 1 } };
+static const char *const bus[2] = { "00000000:00:06.0", "00000000:00:07.0" };
+
+static int story(const char *name)
+{
+    const char *now = getenv("FAKE_NVML");
+
+    return now && strcmp(now, name) == 0;
+}
+
+nvmlReturn_t nvmlInit_v2(void);
+nvmlReturn_t nvmlInit_v2(void)
+{
+    return story("unloaded") ? 9 : story("mismatch") ? 18 : 0;
+}
+
+nvmlReturn_t nvmlShutdown(void);
+nvmlReturn_t nvmlShutdown(void)
+{
+    return 0;
+}
+
+const char *nvmlErrorString(nvmlReturn_t status);
+const char *nvmlErrorString(nvmlReturn_t status)
+{
+    return status == 9    ? "Driver Not Loaded"
+           : status == 18 ? "Driver/library version mismatch"
+                          : "Unknown Error";
+}
+
+nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length);
+nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length)
+{
+    snprintf(version, length, "580.159.03");
+    return 0;
+}
+
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *n);
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *n)
+{
+    *n = story("one") ? 1 : 2;
+    return 0;
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *d);
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *d)
+{
+    if (index > 1)
+        return INVALID_ARGUMENT;
+    *d = &devices[index];
+    return 0;
+}
+
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t d, char *name, unsigned int length);
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t d, char *name, unsigned int length)
+{
+    (void)d;
+    snprintf(name, length, "NVIDIA H200");
+    return 0;
+}
+
+nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t d, char *uuid, unsigned int length);
+nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t d, char *uuid, unsigned int length)
+{
+    snprintf(uuid, length, "GPU-00000000-0000-0000-0000-%012d", d->index + 1);
+    return 0;
+}
+
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t d, nvmlPciInfo_t *pci);
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t d, nvmlPciInfo_t *pci)
+{
+    memset(pci, 0, sizeof(*pci));
+    snprintf(pci->busId, sizeof(pci->busId), "%s", bus[d->index]);
+    snprintf(pci->busIdLegacy, sizeof(pci->busIdLegacy), "%s", bus[d->index] + 4);
+    pci->device = (unsigned)d->index + 6;
+    pci->pciDeviceId = 0x233510de;
+    return 0;
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, nvmlMemory_t *memory);
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, nvmlMemory_t *memory)
+{
+    (void)d;
+    memory->total = 143771ULL << 20;
+    memory->used = 1ULL << 20;
+    memory->free = memory->total - memory->used;
+    return 0;
+}
+
+nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t d, int *major, int *minor);
+nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t d, int *major, int *minor)
+{
+    (void)d;
+    *major = 9;
+    *minor = 0;
+    return story("mute") ? NOT_SUPPORTED : 0;
+}
+
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t d, unsigned int *now,
+                                  unsigned int *pending);
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t d, unsigned int *now,
+                                  unsigned int *pending)
+{
+    *now = *pending = story("mig") && d->index == 0;
+    return story("mute") ? NOT_SUPPORTED : 0;
+}
+
+nvmlReturn_t nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t d, unsigned int *gen);
+nvmlReturn_t nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t d, unsigned int *gen)
+{
+    (void)d;
+    *gen = 5;
+    return story("mute") ? NOT_SUPPORTED : 0;
+}
+
+nvmlReturn_t nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t d, unsigned int *width);
+nvmlReturn_t nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t d, unsigned int *width)
+{
+    (void)d;
+    *width = 0;
+    return story("mute") ? NOT_SUPPORTED : 0;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t d, unsigned int link, int *active);
+nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t d, unsigned int link, int *active)
+{
+    if (link >= LINKS)
+        return INVALID_ARGUMENT;
+    *active = !(story("links") && d->index == 1 && (link == 3 || link == 5));
+    return story("mute") ? NOT_SUPPORTED : 0;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t d, unsigned int link,
+                                                 nvmlPciInfo_t *pci);
+nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t d, unsigned int link,
+                                                 nvmlPciInfo_t *pci)
+{
+    (void)link;
+    memset(pci, 0, sizeof(*pci));
+    snprintf(pci->busId, sizeof(pci->busId), "%s",
+             story("pair") ? bus[1 - d->index] : "FFFFFFFF:FF:FF.0");
+    return 0;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t d, unsigned int link,
+                                                 int *type);
+nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t d, unsigned int link,
+                                                 int *type)
+{
+    (void)d;
+    (void)link;
+    *type = story("pair") ? 0 : 2;
+    return 0;
+}
+
+nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t d, int n, nvmlFieldValue_t *f);
+nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t d, int n, nvmlFieldValue_t *f)
+{
+    (void)d;
+    for (int i = 0; i < n; i++) {
+        int per_link = f[i].fieldId == 164 && f[i].scopeId < LINKS && !story("old");
+        f[i].nvmlReturn = per_link || f[i].fieldId == 90 ? 0 : NOT_SUPPORTED;
+        f[i].valueType = 1;
+        f[i].value.ullVal = 0;
+        f[i].value.uiVal = 26562;
+    }
+    return 0;
+}

@@ -1,0 +1,113 @@
+/* nvml.h - NVML as a table of functions, loaded at run time.
+ *
+ * No NVIDIA header or library is needed to build.  Types and constants are
+ * declared as NVIDIA's nvml.h (API version 13) documents them; names keep NVML's
+ * words under our prefix.  One list names every function that muster calls. */
+#ifndef TOPOLOGY_NVML_H
+#define TOPOLOGY_NVML_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct err;
+struct nvml_device; /* opaque, NVML's nvmlDevice_t points to one */
+
+/* nvmlReturn_t, those that are told apart. */
+enum {
+    NVML_OK = 0,
+    NVML_NOT_SUPPORTED = 3,
+    NVML_NOT_FOUND = 6,
+    NVML_DRIVER_NOT_LOADED = 9,
+    NVML_LIBRARY_NOT_FOUND = 12,
+};
+
+enum {
+    NVML_NAME_BYTES = 96,         /* NVML_DEVICE_NAME_V2_BUFFER_SIZE */
+    NVML_UUID_BYTES = 96,         /* NVML_DEVICE_UUID_V2_BUFFER_SIZE */
+    NVML_VERSION_BYTES = 80,      /* NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE */
+    NVML_MAX_LINKS = 36,          /* NVML_NVLINK_MAX_LINKS */
+    NVML_REMOTE_SWITCH = 2,       /* NVML_NVLINK_DEVICE_TYPE_SWITCH */
+    NVML_FIELD_SPEED_COMMON = 90, /* NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON */
+    NVML_FIELD_GET_SPEED = 164,   /* NVML_FI_DEV_NVLINK_GET_SPEED, scope: link */
+    NVML_VALUE_DOUBLE = 0,
+    NVML_VALUE_UINT = 1,
+    NVML_VALUE_ULONG = 2,
+    NVML_VALUE_ULLONG = 3,
+};
+
+/* nvmlPciInfo_t */
+struct nvml_pci {
+    char bus_id_legacy[16];
+    unsigned int domain, bus, device;
+    unsigned int pci_device_id, pci_subsystem_id;
+    char bus_id[32];
+};
+
+/* nvmlMemory_t */
+struct nvml_memory {
+    unsigned long long total, free, used;
+};
+
+/* nvmlValue_t */
+union nvml_value {
+    double d;
+    unsigned int u;
+    unsigned long ul;
+    unsigned long long ull;
+};
+
+/* nvmlFieldValue_t */
+struct nvml_field {
+    unsigned int field_id, scope_id;
+    long long timestamp, latency_us;
+    int value_type, status;
+    union nvml_value value;
+};
+
+/* X(need, member, symbol, arguments): need 1: without it the library is refused. */
+#define NVML_FUNCTIONS(X)                                                          \
+    X(1, init, nvmlInit_v2, (void))                                                \
+    X(1, shutdown, nvmlShutdown, (void))                                           \
+    X(1, count, nvmlDeviceGetCount_v2, (unsigned *))                               \
+    X(1, handle, nvmlDeviceGetHandleByIndex_v2, (unsigned, struct nvml_device **)) \
+    X(1, name, nvmlDeviceGetName, (struct nvml_device *, char *, unsigned))        \
+    X(1, uuid, nvmlDeviceGetUUID, (struct nvml_device *, char *, unsigned))        \
+    X(1, pci, nvmlDeviceGetPciInfo_v3, (struct nvml_device *, struct nvml_pci *))  \
+    X(1, memory, nvmlDeviceGetMemoryInfo,                                          \
+      (struct nvml_device *, struct nvml_memory *))                                \
+    X(0, driver_version, nvmlSystemGetDriverVersion, (char *, unsigned))           \
+    X(0, capability, nvmlDeviceGetCudaComputeCapability,                           \
+      (struct nvml_device *, int *, int *))                                        \
+    X(0, mig_mode, nvmlDeviceGetMigMode,                                           \
+      (struct nvml_device *, unsigned *, unsigned *))                              \
+    X(0, pcie_generation, nvmlDeviceGetMaxPcieLinkGeneration,                      \
+      (struct nvml_device *, unsigned *))                                          \
+    X(0, pcie_width, nvmlDeviceGetCurrPcieLinkWidth,                               \
+      (struct nvml_device *, unsigned *))                                          \
+    X(0, link_state, nvmlDeviceGetNvLinkState,                                     \
+      (struct nvml_device *, unsigned, int *))                                     \
+    X(0, link_remote, nvmlDeviceGetNvLinkRemotePciInfo_v2,                         \
+      (struct nvml_device *, unsigned, struct nvml_pci *))                         \
+    X(0, link_remote_type, nvmlDeviceGetNvLinkRemoteDeviceType,                    \
+      (struct nvml_device *, unsigned, int *))                                     \
+    X(0, fields, nvmlDeviceGetFieldValues,                                         \
+      (struct nvml_device *, int, struct nvml_field *))
+
+struct nvml {
+    void *library;
+    const char *(*error_text)(int status); /* nvmlErrorString */
+#define X(need, member, symbol, arguments) int(*member) arguments;
+    NVML_FUNCTIONS(X)
+#undef X
+};
+
+/* Load and initialise.  ERR_MISSING: no driver library, or no driver loaded;
+ * ERR_SYSTEM: there is one and it fails.  nvml_close() after success. */
+int nvml_open(struct nvml *n, struct err *err);
+void nvml_close(struct nvml *n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,353 @@
+#include "topology/place.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "recipes/recipe.h"
+#include "topology/cpulist.h"
+#include "topology/topology.h"
+
+enum {
+    CPU_RANKS_MAX = 4096, /* of one node */
+    NO_LIMIT = 1 << 20
+};
+
+/* --- which devices a node offers -------------------------------------------------- */
+
+static int usable_gpus(const struct node *n)
+{
+    int usable = 0;
+
+    for (int i = 0; i < n->n_gpus; i++)
+        usable += n->gpus[i].mig != 1;
+    return usable;
+}
+
+/* node.gpus[] index of the i-th GPU without MIG. */
+static int nth_gpu(const struct node *n, int i)
+{
+    for (int g = 0; g < n->n_gpus; g++)
+        if (n->gpus[g].mig != 1 && i-- == 0)
+            return g;
+    return -1;
+}
+
+static int wants_gpus(const struct recipe *r, const struct topology *t)
+{
+    enum device d = r ? r->cluster.device : DEVICE_AUTO;
+    int gpus = 0;
+
+    if (d == DEVICE_CUDA || d == DEVICE_SIM)
+        return 1;
+    for (int i = 0; d == DEVICE_AUTO && i < t->n_nodes; i++)
+        gpus += t->nodes[i].n_gpus;
+    return gpus > 0;
+}
+
+/* GPUs with MIG on, for refusals; nothing when there are none. */
+static void add_mig(struct str *s, const struct topology *t)
+{
+    const char *before = "; MIG is on, so not usable whole: ";
+
+    for (int i = 0; i < t->n_nodes; i++)
+        for (int g = 0; g < t->nodes[i].n_gpus; g++) {
+            if (t->nodes[i].gpus[g].mig != 1)
+                continue;
+            str_addf(s, "%s%s gpu %d", before, t->nodes[i].name,
+                     t->nodes[i].gpus[g].index);
+            before = ", ";
+        }
+}
+
+/* "2 nodes x 8 = 16 GPUs", or by runs of nodes that differ. */
+static void add_what_is_there(struct str *s, const struct topology *t)
+{
+    int total = 0, same;
+
+    for (int i = 0; i < t->n_nodes; i += same) {
+        int gpus = usable_gpus(&t->nodes[i]);
+        for (same = 1; i + same < t->n_nodes; same++)
+            if (usable_gpus(&t->nodes[i + same]) != gpus)
+                break;
+        total += gpus * same;
+        str_addf(s, "%s%d node%s x %d", i ? " + " : "", same, same == 1 ? "" : "s",
+                 gpus);
+    }
+    str_addf(s, " = %d GPUs", total);
+    add_mig(s, t);
+}
+
+static int refuse_gpus(const struct topology *t, const char *who, int world,
+                       const char *why, struct err *err)
+{
+    struct str s = STR_INIT;
+
+    add_what_is_there(&s, t);
+    err_set(err, ERR_USAGE, "%s wants %d GPUs, the topology has %s%s", who, world,
+            s.text, why);
+    str_release(&s);
+    return -1;
+}
+
+/* --- choosing nodes ------------------------------------------------------------------ */
+
+struct layout {
+    const struct topology *t;
+    const char *who;
+    int world, on_gpus;
+    int per_node; /* ranks of a full node */
+    int *order;   /* chosen nodes */
+    int n_nodes;
+};
+
+static int choose(struct layout *l, int need, int least)
+{
+    l->n_nodes = 0;
+    for (int i = 0; i < l->t->n_nodes && l->n_nodes < need; i++)
+        if (!l->on_gpus || usable_gpus(&l->t->nodes[i]) >= least)
+            l->order[l->n_nodes++] = i;
+    return l->n_nodes == need;
+}
+
+/* The largest number of ranks a node, at most `limit`, at which the nodes suffice. */
+static int choose_gpu_nodes(struct layout *l, int limit, struct err *err)
+{
+    int most = 0;
+
+    for (int i = 0; i < l->t->n_nodes; i++)
+        most =
+            usable_gpus(&l->t->nodes[i]) > most ? usable_gpus(&l->t->nodes[i]) : most;
+    l->per_node = limit < most ? limit : most;
+    if (l->per_node < 1)
+        return refuse_gpus(l->t, l->who, l->world, "", err);
+    if (l->world <= l->per_node) {
+        l->per_node = l->world;
+        choose(l, 1, l->world);
+        return 0;
+    }
+    if (!choose(l, (l->world + l->per_node - 1) / l->per_node, l->per_node)) {
+        char why[96] = "";
+        if (limit < most)
+            snprintf(why, sizeof(why),
+                     ", of which cluster.gpus_per_node takes %d a node", limit);
+        return refuse_gpus(l->t, l->who, l->world, why, err);
+    }
+    if (l->world % l->per_node)
+        return err_set(err, ERR_USAGE,
+                       "%s: world %d is not a whole number of %d-GPU nodes: take %d "
+                       "or %d",
+                       l->who, l->world, l->per_node,
+                       l->world / l->per_node * l->per_node,
+                       (l->world / l->per_node + 1) * l->per_node);
+    return 0;
+}
+
+/* Slots of a CPU node: its CPUs, by the smallest node. */
+static int cpu_slots(const struct topology *t)
+{
+    int least = 0;
+
+    for (int i = 0; i < t->n_nodes; i++)
+        if (t->nodes[i].threads > 0 && (!least || t->nodes[i].threads < least))
+            least = t->nodes[i].threads;
+    return least ? least : 1;
+}
+
+static int choose_cpu_nodes(struct layout *l, int limit, struct err *err)
+{
+    int n = l->t->n_nodes;
+
+    limit = limit == NO_LIMIT ? cpu_slots(l->t) : limit;
+    l->per_node = limit < l->world ? limit : l->world;
+    if ((long)l->per_node * n < l->world)
+        l->per_node = (l->world + n - 1) / n;
+    if (l->per_node > CPU_RANKS_MAX)
+        return err_set(err, ERR_USAGE,
+                       "%s wants %d CPU ranks on %d node%s, at most %d a node are "
+                       "started",
+                       l->who, l->world, n, n == 1 ? "" : "s", CPU_RANKS_MAX);
+    choose(l, (l->world + l->per_node - 1) / l->per_node, 0);
+    return 0;
+}
+
+/* --- CPUs ------------------------------------------------------------------------------- */
+
+static int node_smt(const struct node *n)
+{
+    return n->cores > 0 && n->threads > n->cores ? n->threads / n->cores : 1;
+}
+
+/* The text of part i of `parts` of a NUMA node's CPUs; "" when they do not go round. */
+static void share_cpus(const struct node *n, const struct numa *m, int parts, int i,
+                       char out[256])
+{
+    struct cpulist all, mine;
+
+    out[0] = '\0';
+    if (cpulist_parse(m->cpus, &all) < 0 || cpulist_count(&all) < parts)
+        return;
+    cpulist_split(&all, parts, i, node_smt(n), &mine);
+    cpulist_format(&mine, out, 256);
+}
+
+/* The NUMA node whose CPUs a GPU rank takes: its own, or the only one. */
+static const struct numa *numa_for_gpu(const struct node *n, int numa)
+{
+    for (int i = 0; i < n->n_numas; i++)
+        if (n->numas[i].id == numa)
+            return &n->numas[i];
+    return numa < 0 && n->n_numas == 1 ? &n->numas[0] : NULL;
+}
+
+/* Ranks `first`..`last`-1 of p run on this node's GPUs. */
+static void bind_gpu_ranks(struct place *rank, int count, const struct node *n)
+{
+    for (int i = 0; i < count; i++) {
+        const struct numa *m = numa_for_gpu(n, rank[i].numa);
+        int parts = 0, mine = 0;
+        for (int k = 0; k < count; k++) {
+            if (numa_for_gpu(n, rank[k].numa) != m)
+                continue;
+            mine += k < i;
+            parts++;
+        }
+        if (m)
+            share_cpus(n, m, parts, mine, rank[i].cpus);
+    }
+}
+
+static int n_with_cpus(const struct node *n)
+{
+    int with = 0;
+
+    for (int i = 0; i < n->n_numas; i++)
+        with += n->numas[i].cpus[0] != '\0';
+    return with;
+}
+
+static const struct numa *nth_with_cpus(const struct node *n, int i)
+{
+    for (int k = 0; k < n->n_numas; k++)
+        if (n->numas[k].cpus[0] && i-- == 0)
+            return &n->numas[k];
+    return NULL;
+}
+
+/* Rank i of `count` goes to NUMA node i * numas / count; one that finds too few CPUs
+ * there leaves all of the node's ranks unbound. */
+static void bind_cpu_ranks(struct place *rank, int count, const struct node *n)
+{
+    int numas = n_with_cpus(n), unbound = 0;
+
+    for (int i = 0; numas && i < count; i++) {
+        int at = (int)((long)i * numas / count), parts = 0, mine = 0;
+        const struct numa *m = nth_with_cpus(n, at);
+        for (int k = 0; k < count; k++) {
+            if ((int)((long)k * numas / count) != at)
+                continue;
+            mine += k < i;
+            parts++;
+        }
+        rank[i].numa = m->id;
+        share_cpus(n, m, parts, mine, rank[i].cpus);
+        unbound |= !rank[i].cpus[0];
+    }
+    for (int i = 0; unbound && i < count; i++) {
+        rank[i].cpus[0] = '\0';
+        rank[i].numa = -1;
+    }
+}
+
+/* The fastest NIC that is not down; -1 none. */
+static int fastest_nic(const struct node *n)
+{
+    int best = -1;
+
+    for (int i = 0; i < n->n_nics; i++)
+        if (n->nics[i].up != 0 &&
+            (best < 0 || n->nics[i].gbits_per_s > n->nics[best].gbits_per_s))
+            best = i;
+    return best;
+}
+
+/* --- the whole ------------------------------------------------------------------------ */
+
+static void fill_node(struct placement *p, const struct layout *l, int k, int first)
+{
+    const struct node *n = &l->t->nodes[l->order[k]];
+    int count = l->world - first < l->per_node ? l->world - first : l->per_node;
+    struct place *rank = &p->rank[first];
+
+    for (int i = 0; i < count; i++) {
+        rank[i].node = l->order[k];
+        rank[i].local_rank = i;
+        rank[i].gpu = l->on_gpus ? nth_gpu(n, i) : i;
+        rank[i].numa = l->on_gpus ? n->gpus[rank[i].gpu].numa : -1;
+        rank[i].nic = l->on_gpus ? n->gpus[rank[i].gpu].nic : fastest_nic(n);
+    }
+    if (l->on_gpus)
+        bind_gpu_ranks(rank, count, n);
+    else
+        bind_cpu_ranks(rank, count, n);
+}
+
+static struct placement *fill(const struct layout *l, int shard, int replicate,
+                              int accumulation)
+{
+    struct placement *p = xcalloc(1, sizeof(*p));
+
+    p->world = l->world;
+    p->shard_degree = shard;
+    p->replicate_degree = replicate;
+    p->accumulation = accumulation;
+    p->on_gpus = l->on_gpus;
+    p->n_nodes = l->n_nodes;
+    p->order = l->order;
+    p->rank = xcalloc((size_t)l->world, sizeof(*p->rank));
+    for (int k = 0; k < l->n_nodes; k++)
+        fill_node(p, l, k, k * l->per_node);
+    for (int i = 0; i < l->world; i++) {
+        p->rank[i].shard = i % shard;
+        p->rank[i].replicate = i / shard;
+    }
+    return p;
+}
+
+int placement_make(const struct recipe *r, const struct topology *t, int world,
+                   struct placement **out, struct err *err)
+{
+    struct layout l = { .t = t, .world = world, .who = "the run" };
+    int shard = world, replicate = 1, accumulation = 1, limit = NO_LIMIT, rc;
+
+    if (world < 1)
+        return err_set(err, ERR_USAGE, "a world of %d ranks cannot be: take 1 or more",
+                       world);
+    if (r) {
+        if (recipe_layout(r, world, &shard, &replicate, &accumulation, err) < 0)
+            return -1;
+        limit = r->cluster.gpus_per_node > 0 ? r->cluster.gpus_per_node : limit;
+        l.who = r->name && r->name[0] ? r->name : "the recipe";
+    }
+    l.on_gpus = wants_gpus(r, t);
+    l.order = xcalloc((size_t)t->n_nodes + 1, sizeof(*l.order));
+    rc =
+        l.on_gpus ? choose_gpu_nodes(&l, limit, err) : choose_cpu_nodes(&l, limit, err);
+    if (rc < 0) {
+        free(l.order);
+        return -1;
+    }
+    *out = fill(&l, shard, replicate, accumulation);
+    return 0;
+}
+
+void placement_free(struct placement *p)
+{
+    if (!p)
+        return;
+    free(p->order);
+    free(p->rank);
+    free(p);
+}

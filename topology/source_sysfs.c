@@ -1,0 +1,180 @@
+/* This host from /sys and /proc below a root, live or recorded. */
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "topology/cpulist.h"
+#include "topology/source.h"
+#include "topology/sysfs.h"
+#include "topology/topology.h"
+
+/* CPUs that may be used: online, and in the live case allowed to this process. */
+static void usable_cpus(const struct sysfs *s, struct cpulist *out)
+{
+    char text[1024];
+    cpu_set_t *allowed;
+
+    sysfs_read(s, text, sizeof(text), "/sys/devices/system/cpu/online");
+    if (cpulist_parse(text, out) < 0)
+        memset(out, 0, sizeof(*out));
+    if (s->root[0])
+        return;
+    allowed = CPU_ALLOC(CPULIST_MAX);
+    if (allowed && sched_getaffinity(0, CPU_ALLOC_SIZE(CPULIST_MAX), allowed) == 0) {
+        struct cpulist mask = { { 0 } };
+        for (int c = 0; c < CPULIST_MAX; c++)
+            if (CPU_ISSET_S((size_t)c, CPU_ALLOC_SIZE(CPULIST_MAX), allowed))
+                cpulist_add(&mask, c);
+        cpulist_and(out, &mask);
+    }
+    CPU_FREE(allowed);
+}
+
+/* Distinct values of a CPU attribute pair; a handful, so a list does. */
+static void count_cores(const struct sysfs *s, const struct cpulist *cpus,
+                        struct node *n)
+{
+    long *seen = xcalloc((size_t)cpulist_count(cpus) * 2 + 2, sizeof(*seen));
+    int cores = 0, sockets = 0, k;
+
+    for (int c = 0; c < CPULIST_MAX; c++) {
+        long socket, core;
+        int new_socket = 1;
+
+        if (!cpulist_has(cpus, c))
+            continue;
+        socket = sysfs_number(
+            s, -1, "/sys/devices/system/cpu/cpu%d/topology/physical_package_id", c);
+        core = sysfs_number(s, -1, "/sys/devices/system/cpu/cpu%d/topology/core_id", c);
+        for (k = 0; k < cores; k++) {
+            if (seen[2 * k] == socket)
+                new_socket = 0;
+            if (seen[2 * k] == socket && seen[2 * k + 1] == core)
+                break;
+        }
+        if (k < cores || socket < 0 || core < 0)
+            continue;
+        sockets += new_socket;
+        seen[2 * cores] = socket;
+        seen[2 * cores++ + 1] = core;
+    }
+    n->threads = cpulist_count(cpus) > 0 ? cpulist_count(cpus) : -1;
+    n->cores = cores ? cores : -1;
+    n->sockets = sockets ? sockets : -1;
+    free(seen);
+}
+
+static int64_t kilobytes(const char *text)
+{
+    char *end;
+    long long kb = strtoll(text, &end, 10);
+
+    return end == text || kb <= 0 ? -1 : kb * 1024;
+}
+
+static void add_numas(const struct sysfs *s, const struct cpulist *cpus, struct node *n)
+{
+    char text[1024], key[64];
+    struct cpulist ids, mine;
+
+    sysfs_read(s, text, sizeof(text), "/sys/devices/system/node/online");
+    if (cpulist_parse(text, &ids) < 0)
+        return;
+    for (int i = 0; i < CPULIST_MAX; i++) {
+        struct numa *m;
+
+        if (!cpulist_has(&ids, i))
+            continue;
+        m = topology_add_numa(n);
+        m->id = i;
+        sysfs_read(s, text, sizeof(text), "/sys/devices/system/node/node%d/cpulist", i);
+        if (cpulist_parse(text, &mine) == 0) {
+            cpulist_and(&mine, cpus);
+            cpulist_format(&mine, m->cpus, sizeof(m->cpus));
+        }
+        snprintf(key, sizeof(key), "Node %d MemTotal", i);
+        if (sysfs_value(s, key, text, sizeof(text),
+                        "/sys/devices/system/node/node%d/meminfo", i) == 0)
+            m->memory_bytes = kilobytes(text);
+    }
+}
+
+static void add_cpus(const struct sysfs *s, struct node *n)
+{
+    struct cpulist cpus;
+    char text[64];
+
+    usable_cpus(s, &cpus);
+    count_cores(s, &cpus, n);
+    add_numas(s, &cpus, n);
+    sysfs_value(s, "model name", n->cpu_model, sizeof(n->cpu_model), "/proc/cpuinfo");
+    if (sysfs_value(s, "MemTotal", text, sizeof(text), "/proc/meminfo") == 0)
+        n->memory_bytes = kilobytes(text);
+}
+
+static void add_identity(const struct sysfs *s, struct node *n)
+{
+    if (sysfs_read(s, n->name, sizeof(n->name), "/proc/sys/kernel/hostname") < 0)
+        snprintf(n->name, sizeof(n->name), "localhost");
+    sysfs_read(s, n->boot_id, sizeof(n->boot_id), "/proc/sys/kernel/random/boot_id");
+}
+
+/* The driver's view of a live machine.  GPUs that it cannot show are a finding:
+ * the machine without them is still worth describing. */
+static void add_driver(struct topology *t)
+{
+    struct err e = ERR_INIT;
+
+    if (topology_add_nvml(t, &e) == 0) {
+        snprintf(t->source, sizeof(t->source), "sysfs+nvml");
+        return;
+    }
+    if (t->nodes[0].n_gpus || e.code != ERR_MISSING)
+        topology_find(t, SEVERITY_WARN, t->nodes[0].name,
+                      "%d GPUs are on the PCI bus, NVML does not show them: %s",
+                      t->nodes[0].n_gpus, err_text(&e));
+    err_release(&e);
+}
+
+int topology_from_sysfs(const char *root, struct topology **out, struct err *err)
+{
+    struct sysfs s = { root && strcmp(root, "/") != 0 ? root : "" };
+    struct topology *t;
+
+    if (!sysfs_exists(&s, "/sys/devices/system/cpu"))
+        return err_set(err, ERR_MISSING,
+                       "%s/sys/devices/system/cpu: no machine here (a recorded tree "
+                       "holds /sys and /proc)",
+                       s.root);
+    t = topology_new("sysfs", 1);
+    add_identity(&s, &t->nodes[0]);
+    add_cpus(&s, &t->nodes[0]);
+    sysfs_add_gpus(&s, t, &t->nodes[0]);
+    sysfs_add_nics(&s, &t->nodes[0]);
+    sysfs_join(&s, &t->nodes[0]);
+    *out = t;
+    return 0;
+}
+
+int topology_from_host(const char *root, struct topology **out, struct err *err)
+{
+    struct topology *t;
+
+    if (topology_from_sysfs(root, &t, err) < 0)
+        return -1;
+    if (!root || !root[0] || str_eq(root, "/"))
+        add_driver(t);
+    topology_inspect(t);
+    if (topology_validate(t, err) < 0) {
+        topology_free(t);
+        return -1;
+    }
+    *out = t;
+    return 0;
+}

@@ -1,0 +1,63 @@
+/* sysfs.h - what source_sysfs.c is made of: small files below a root, the PCI
+ * tree, the network devices.  Private to that source. */
+#ifndef TOPOLOGY_SYSFS_H
+#define TOPOLOGY_SYSFS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct topology;
+struct node;
+
+struct sysfs {
+    const char *root; /* "" is the live machine */
+};
+
+/* The file's first line, without blanks around it, cut to n-1 bytes.
+ * 0, or -1 (out is "") when it is not there or cannot be read. */
+int sysfs_read(const struct sysfs *s, char *out, size_t n, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* A whole number, decimal or 0x; `unknown` when there is none. */
+long sysfs_number(const struct sysfs *s, long unknown, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+int sysfs_exists(const struct sysfs *s, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Names in a folder, sorted so that mlx5_10 follows mlx5_9; NULL-terminated, the
+ * caller's: sysfs_list_free().  An absent folder has none. */
+char **sysfs_list(const struct sysfs *s, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+void sysfs_list_free(char **names);
+/* The value of `key` in a file of "key : value" lines, from line to line. */
+int sysfs_value(const struct sysfs *s, const char *key, char *out, size_t n,
+                const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+/* Where a PCI device hangs: the folders above it that are PCI devices.
+ *   pci0000:17 / 0000:17:01.0 / 0000:18:00.0 / ... / the device itself */
+enum { PCI_DEPTH = 16 };
+struct pci_path {
+    char host[20];          /* the host bridge, "pci0000:17" */
+    char at[PCI_DEPTH][20]; /* bridges from above, the device last */
+    int n;
+};
+
+/* The path of a device link ("/sys/bus/pci/devices/0000:18:00.0"); 0 or -1. */
+int pci_path_of(const struct sysfs *s, const char *link, struct pci_path *out);
+/* Bridges that both hang below; 0 when they share at most the host bridge. */
+int pci_shared_bridges(const struct pci_path *a, const struct pci_path *b);
+/* One direction from the device to the host: the narrowest step; -1 unknown. */
+double pci_rate(const struct sysfs *s, const struct pci_path *p);
+
+/* Add what is there.  Findings (a narrow PCIe link) go to t. */
+void sysfs_add_gpus(const struct sysfs *s, struct topology *t, struct node *n);
+void sysfs_add_nics(const struct sysfs *s, struct node *n);
+/* Each NIC's kind, then each GPU's nearest compute NIC. */
+void sysfs_join(const struct sysfs *s, struct node *n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

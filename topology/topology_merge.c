@@ -1,0 +1,123 @@
+/* Two sources, one topology: what the first does not know, the second adds. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "topology/fields.h"
+#include "topology/topology.h"
+
+/* A machine is its boot id; where one is unknown, its name. */
+static int same_node(const struct node *a, const struct node *b)
+{
+    if (a->boot_id[0] && b->boot_id[0])
+        return str_eq(a->boot_id, b->boot_id);
+    return str_eq(a->name, b->name);
+}
+
+static int same_gpu(const struct gpu *a, const struct gpu *b)
+{
+    if (a->uuid[0] && b->uuid[0])
+        return str_eq(a->uuid, b->uuid);
+    if (a->busid[0] && b->busid[0])
+        return str_eq(a->busid, b->busid);
+    return a->index == b->index;
+}
+
+static int same_nic(const struct nic *a, const struct nic *b)
+{
+    if (a->guid[0] && b->guid[0])
+        return str_eq(a->guid, b->guid);
+    return str_eq(a->name, b->name);
+}
+
+/* The NIC of `to` that is nic i of `from`; -1 none. */
+static int nic_index(const struct node *to, const struct node *from, int i)
+{
+    for (int k = 0; i >= 0 && i < from->n_nics && k < to->n_nics; k++)
+        if (same_nic(&to->nics[k], &from->nics[i]))
+            return k;
+    return -1;
+}
+
+static void merge_nics(struct node *to, const struct node *from, int first_switch)
+{
+    for (int i = 0; i < from->n_nics; i++) {
+        struct nic c = from->nics[i];
+        int k = nic_index(to, from, i);
+        if (c.leaf >= 0)
+            c.leaf += first_switch;
+        fields_fill(nic_fields, k >= 0 ? &to->nics[k] : topology_add_nic(to), &c);
+    }
+}
+
+static void merge_nvlinks(struct gpu *to, const struct gpu *from)
+{
+    if (to->n_nvlinks)
+        return;
+    for (int i = 0; i < from->n_nvlinks; i++)
+        *topology_add_nvlink(to) = from->nvlinks[i];
+}
+
+static void merge_gpus(struct node *to, const struct node *from)
+{
+    for (int i = 0; i < from->n_gpus; i++) {
+        struct gpu g = from->gpus[i], *mine = NULL;
+        for (int k = 0; k < to->n_gpus && !mine; k++)
+            if (same_gpu(&to->gpus[k], &g))
+                mine = &to->gpus[k];
+        if (!mine) {
+            mine = topology_add_gpu(to);
+            mine->index = g.index;
+        }
+        g.nic = nic_index(to, from, g.nic);
+        fields_fill(gpu_fields, mine, &g);
+        merge_nvlinks(mine, &g);
+    }
+}
+
+static void merge_node(struct node *to, const struct node *from, int first_switch)
+{
+    fields_fill(node_fields, to, from);
+    for (int i = 0; to->n_numas < from->n_numas && i < from->n_numas; i++) {
+        int known = 0;
+        for (int k = 0; k < to->n_numas; k++)
+            known |= to->numas[k].id == from->numas[i].id;
+        if (!known)
+            *topology_add_numa(to) = from->numas[i];
+    }
+    merge_nics(to, from, first_switch);
+    merge_gpus(to, from);
+}
+
+static struct node *node_for(struct topology *t, const struct node *from)
+{
+    for (int i = 0; i < t->n_nodes; i++)
+        if (same_node(&t->nodes[i], from))
+            return &t->nodes[i];
+    return topology_add_node(t);
+}
+
+int topology_merge(struct topology *t, const struct topology *more, struct err *err)
+{
+    int first_switch = t->n_switches;
+    size_t n = strlen(t->source);
+
+    for (int i = 0; i < more->n_nodes; i++)
+        merge_node(node_for(t, &more->nodes[i]), &more->nodes[i], first_switch);
+    for (int i = 0; i < more->n_switches; i++)
+        *topology_add_switch(t) = more->switches[i];
+    for (int i = 0; i < more->n_links; i++) {
+        struct fabric_link *l = topology_add_link(t);
+        *l = more->links[i];
+        l->from += first_switch;
+        l->to += first_switch;
+    }
+    for (int i = 0; i < more->n_findings; i++)
+        topology_find(t, more->findings[i].severity, more->findings[i].object, "%s",
+                      more->findings[i].text);
+    t->simulated |= more->simulated;
+    snprintf(t->source + n, sizeof(t->source) - n, "+%s", more->source);
+    return topology_validate(t, err);
+}
