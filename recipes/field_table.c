@@ -100,7 +100,7 @@ const struct field fields[] = {
     { AT(optimizer.eps), FIELD_REAL, RANGE(0, 1), .above_min = 1, .def = "1e-8",
       .swept = 1, .doc = "added to the root of the second moment" },
     { AT(optimizer.weight_decay), FIELD_REAL, RANGE(0, 100), .def = "0.1", .swept = 1,
-      .doc = "decoupled; matrices only" },
+      .doc = "decoupled, on every tensor as torchtitan does" },
     { AT(optimizer.grad_clip), FIELD_REAL, RANGE(0, 1e9), .def = "1", .swept = 1,
       .doc = "largest global gradient norm; 0: no clipping" },
 
