@@ -1,0 +1,103 @@
+/* store.h - what muster remembers: runs, their steps, climbs and their trials.
+ *
+ * One SQLite file, MUSTER_HOME/store.sqlite.  Every change is one transaction
+ * (WAL, synced), so two musters may write at once and either may be killed at any
+ * instant: what was committed is whole, the rest never was.  A file of an older
+ * muster is brought up to date when it is opened; one of a newer is refused.
+ *
+ * A run is "running", then "done", "failed" or "stopped"; "lost" when the muster
+ * that watched it died before it could say.  Answers are JSON (js.h), because every
+ * reader prints, and columns may come. */
+#ifndef LAUNCHER_STORE_H
+#define LAUNCHER_STORE_H
+
+#include <stdint.h>
+
+struct err;
+struct js;
+struct run_request;
+struct run_result;
+struct store;
+struct topology;
+
+/* home: MUSTER_HOME; NULL: run_home(). */
+int store_open(const char *home, struct store **out, struct err *err);
+void store_close(struct store *s); /* NULL is fine */
+
+/* --- for run.c: never fail, a trouble is a warning ------------------------ */
+
+/* The run has its folder and is about to start; called by the process that will
+ * watch it. */
+void store_note_start(const char *id, const char *dir, const struct run_request *q);
+/* It has ended; reads the steps from DIR/events.jsonl. */
+void store_note_end(const struct run_result *r);
+
+/* --- runs ------------------------------------------------------------------ */
+
+struct store_run {
+    const char *id, *dir, *climb; /* climb: the one that started it, or NULL */
+    const char *name, *recipe;    /* YAML; NULL for `launch -- COMMAND` */
+    const char *command;          /* JSON array, or NULL */
+    const char *fingerprint, *topology, *placement; /* JSON, or NULL */
+    int world;
+};
+
+int store_run_start(struct store *s, const struct store_run *r, struct err *err);
+/* result: the `launch` object (status, cause, reason, steps, ...). */
+int store_run_end(struct store *s, const char *id, const struct js *result,
+                  struct err *err);
+/* "step" events of rank 0 in an events.jsonl; those already there stay.  A line
+ * cut short by a kill is passed over. */
+int store_steps_load(struct store *s, const char *id, const char *path,
+                     struct err *err);
+
+/* Runs marked running whose muster is gone: ended from their result.json, else
+ * "lost".  Call before showing anything. */
+int store_settle(struct store *s, struct err *err);
+
+/* Newest first: id, climb, name, state, status, cause, reason, world, started,
+ * ended, dir, process, result.  climb NULL: all; limit <= 0: all. */
+struct js *store_runs(struct store *s, const char *climb, int limit, struct err *err);
+/* One run with recipe, placement and topology too; NULL and ERR_MISSING. */
+struct js *store_run(struct store *s, const char *id, struct err *err);
+struct js *store_steps(struct store *s, const char *id, struct err *err);
+
+/* The run or climb that `word` means: its id, the only id that begins so, or
+ * "last".  *is_climb tells which.  *id is the caller's. */
+int store_find(struct store *s, const char *word, char **id, int *is_climb,
+               struct err *err);
+
+/* --- climbs ---------------------------------------------------------------- */
+
+struct store_climb {
+    const char *id, *name, *recipe, *fingerprint, *topology;
+    const char *options; /* JSON object: what a resume must not change */
+};
+
+/* States of a climb: "running", "done", "failed", "stopped". */
+int store_climb_start(struct store *s, const struct store_climb *c, struct err *err);
+/* Take a climb over (it was interrupted): ERR_FAILED while its muster lives. */
+int store_climb_resume(struct store *s, const char *id, struct err *err);
+int store_climb_end(struct store *s, const char *id, const char *state,
+                    const struct js *result, struct err *err);
+/* id, name, state, started, ended, recipe, fingerprint, options, result. */
+struct js *store_climb(struct store *s, const char *id, struct err *err);
+struct js *store_climbs(struct store *s, int limit, struct err *err);
+
+struct store_trial {
+    int64_t gpus, candidate, attempt; /* with the climb, the key */
+    const char *settings;             /* JSON object */
+    const char *state;  /* "refused", "running", "measured", "over", "failed" */
+    const char *reason; /* or NULL */
+    const char *run;    /* or NULL */
+    double predicted, tokens_per_s_per_gpu, memory_percent; /* NaN: none */
+    const struct js *result;                                /* or NULL */
+};
+
+/* Write or overwrite. */
+int store_trial_put(struct store *s, const char *climb, const struct store_trial *t,
+                    struct err *err);
+/* In order of gpus, candidate, attempt. */
+struct js *store_trials(struct store *s, const char *climb, struct err *err);
+
+#endif
