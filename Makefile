@@ -152,7 +152,8 @@ define layer_units
 $(filter $(O)/tests/unit/$(1)/%,$(UNITS)): $(O)/%: $(O)/%.o $(call below,$(1))
 endef
 $(foreach l,$(LAYERS),$(if $(filter $(O)/tests/unit/$(l)/%,$(UNITS)),$(eval $(call layer_units,$(l)))))
-$(HELPERS): $(O)/%: $(O)/%.o
+# Helpers are ranks too: they may use what muster-train is made of.
+$(HELPERS): $(O)/%: $(O)/%.o $(filter-out %/launcher.a %/checks.a,$(LIBS))
 ifeq ($(MODE),fuzz)
 $(FUZZ): LINK := -fsanitize=fuzzer
 $(FUZZ): $(O)/tests/fuzz/%: $(O)/tests/fuzz/%.o $(LIBS)

@@ -70,6 +70,12 @@ struct coll_ops {
 int coll_find(const struct ops *ops, int world, const struct coll_ops **out,
               struct err *err);
 
+extern const struct coll_ops coll_self, coll_mpi;
+
+/* Host bytes one collective of the table `name` may hold beside the caller's
+ * buffers, in a communicator of `ranks`: for the memory plan. */
+int64_t coll_scratch_bytes(const char *name, int ranks);
+
 #ifdef __cplusplus
 }
 #endif

@@ -19,6 +19,11 @@ extern "C" {
 
 struct js;
 
+/* Starts the timer of "alive" (each MUSTER_ALIVE_MS, 1000).  A second call for
+ * the same process does nothing.  The rank is never held up: the descriptor is
+ * made nonblocking and what does not fit into the pipe is dropped ("error" and
+ * "done" get half a second); a reader that is gone raises no SIGPIPE.  A line
+ * longer than PIPE_BUF is replaced by one with "too_long", its bytes. */
 void heartbeat_open(int rank);
 void heartbeat_arrive(const char *stage);
 void heartbeat_leave(const char *stage);

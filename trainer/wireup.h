@@ -8,7 +8,10 @@
  *
  * The identity of a machine is its boot id, never its name (case C19).
  * Every wait has a deadline; when it passes, the message names the ranks that
- * are missing and their nodes (case C20), code ERR_TIMEOUT. */
+ * are missing and their nodes (case C20), code ERR_TIMEOUT.
+ *
+ * wireup_open() also opens the heartbeat (heartbeat.h) as soon as the rank is
+ * known, and every fence reports "arrive" and "leave" with its name. */
 #ifndef TRAINER_WIREUP_H
 #define TRAINER_WIREUP_H
 
@@ -39,9 +42,18 @@ int wireup_put(struct wireup *w, const char *key, const void *bytes, size_t n,
 /* Bytes that `rank` put; *out is the caller's to free(). */
 int wireup_get(struct wireup *w, int rank, const char *key, void **out, size_t *n,
                struct err *err);
-/* All ranks arrive or the deadline passes.  Exchanges what was put. */
+/* All ranks arrive or the deadline passes (timeout_ms -1: the meeting's).
+ * Exchanges what was put. */
 int wireup_fence(struct wireup *w, const char *what, int timeout_ms, struct err *err);
 void wireup_close(struct wireup *w); /* NULL is fine */
+
+/* Where `rank` runs, as it said itself; borrowed, "" when unknown. */
+const char *wireup_host(const struct wireup *w, int rank);
+/* The number of machines, counted by boot id and host name. */
+int wireup_machines(const struct wireup *w);
+/* Collective: two ranks of one machine on the same device are an error that
+ * names both and the bus id (case C16).  busid "": no device, nothing to share. */
+int wireup_claim_device(struct wireup *w, const char *busid, struct err *err);
 
 #ifdef __cplusplus
 }

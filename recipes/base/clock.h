@@ -42,6 +42,13 @@ static inline double clock_wall_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+static inline void clock_nap_us(int64_t us)
+{
+    struct timespec t = { us / 1000000, us % 1000000 * 1000 };
+
+    nanosleep(&t, NULL);
+}
+
 #ifdef __cplusplus
 }
 #endif

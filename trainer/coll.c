@@ -1,0 +1,45 @@
+#include "trainer/coll.h"
+
+#include <dlfcn.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "trainer/ops.h"
+
+/* The module that an ops table came from holds its collectives too. */
+static int find_in_module(const struct ops *ops, const char *symbol,
+                          const struct coll_ops **out, struct err *err)
+{
+    Dl_info where;
+    void *module = NULL;
+    const void *found = NULL;
+
+    if (dladdr(ops, &where) && where.dli_fname)
+        module = dlopen(where.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+    if (module) {
+        found = dlsym(module, symbol);
+        dlclose(module); /* the ops loader keeps it */
+    }
+    if (!found)
+        return err_set(
+            err, ERR_MISSING,
+            "%s ranks need NCCL, and this build has none: install libnccl-dev "
+            "and build again, or use one rank",
+            ops->name);
+    *out = found;
+    return 0;
+}
+
+int coll_find(const struct ops *ops, int world, const struct coll_ops **out,
+              struct err *err)
+{
+    if (world == 1) {
+        *out = &coll_self;
+        return 0;
+    }
+    if (str_eq(ops->name, "cpu")) {
+        *out = &coll_mpi;
+        return 0;
+    }
+    return find_in_module(ops, "coll_nccl", out, err);
+}
