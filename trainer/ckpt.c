@@ -135,32 +135,6 @@ static int choose_together(const struct ckpt *c, const char *path, int64_t *step
     return 0;
 }
 
-/* The whole file, checked against the marker. */
-static int read_index(const char *dir, const char *path, struct js **out,
-                      struct err *err)
-{
-    int64_t want, bytes;
-    char *text = NULL;
-    int rc = -1, fd;
-
-    if (ckpt_dir_checksum(dir, &want, err) || file_open(path, &fd, &bytes, err))
-        return -1;
-    text = malloc((size_t)bytes + 1);
-    if (!text)
-        err_set(err, ERR_SYSTEM, "%s: no memory for %lld bytes", path,
-                (long long)bytes);
-    else if (file_read(fd, path, text, (size_t)bytes, 0, err) == 0)
-        rc = ckpt_checksum(text, bytes) == want
-                 ? js_parse(text, (size_t)bytes, path, out, err)
-                 : err_set(err, ERR_USAGE,
-                           "%s: damaged: its checksum is not the one in the marker; "
-                           "resume from an older checkpoint",
-                           path);
-    close(fd);
-    free(text);
-    return rc;
-}
-
 static int load_shards(const struct ckpt *c, const char *dir, struct ckpt_at *at,
                        struct err *err)
 {
@@ -168,7 +142,7 @@ static int load_shards(const struct ckpt *c, const char *dir, struct ckpt_at *at
     struct js *index = NULL;
     int rc = -1, shard;
 
-    if (read_index(dir, path, &index, err) ||
+    if (ckpt_index_load(dir, &index, err) ||
         ckpt_index_read(c, index, path, at, &shard, err))
         goto out;
     for (int from = 0; from < shard; from++)

@@ -75,6 +75,9 @@ void ckpt_dir_prune(const char *folder, int keep);
 
 /* --- index.json (ckpt_index.c) ------------------------------------------------ */
 struct js *ckpt_index_make(const struct ckpt *c, const struct ckpt_at *at);
+/* The whole file of a complete checkpoint, checked against the marker; *index is
+ * the caller's to js_free(). */
+int ckpt_index_load(const char *dir, struct js **index, struct err *err);
 /* Refuses another model, seed, sequence length or global batch, each by name;
  * *shard: degree it was written at.  Fills c->bias. */
 int ckpt_index_read(const struct ckpt *c, const struct js *index, const char *path,

@@ -1,6 +1,8 @@
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/err.h"
+#include "base/file.h"
 #include "base/js.h"
 #include "base/mem.h"
 #include "recipes/recipe.h"
@@ -92,6 +94,42 @@ struct js *ckpt_index_make(const struct ckpt *c, const struct ckpt_at *at)
     js_put_str(o, "recipe", text);
     free(text);
     return o;
+}
+
+static int load_text(const char *path, int64_t want, struct js **index, struct err *err)
+{
+    char *text = NULL;
+    int rc = -1, fd;
+    int64_t bytes;
+
+    if (file_open(path, &fd, &bytes, err))
+        return -1;
+    text = malloc((size_t)bytes + 1);
+    if (!text)
+        err_set(err, ERR_SYSTEM, "%s: no memory for %lld bytes", path,
+                (long long)bytes);
+    else if (file_read(fd, path, text, (size_t)bytes, 0, err) == 0)
+        rc = ckpt_checksum(text, bytes) == want
+                 ? js_parse(text, (size_t)bytes, path, index, err)
+                 : err_set(err, ERR_USAGE,
+                           "%s: damaged: its checksum is not the one in the marker; "
+                           "resume from an older checkpoint",
+                           path);
+    close(fd);
+    free(text);
+    return rc;
+}
+
+int ckpt_index_load(const char *dir, struct js **index, struct err *err)
+{
+    char *path = xasprintf("%s/index.json", dir);
+    int64_t want;
+    int rc = ckpt_dir_checksum(dir, &want, err);
+
+    if (rc == 0)
+        rc = load_text(path, want, index, err);
+    free(path);
+    return rc;
 }
 
 static int check_model(const struct ckpt *c, const struct js *index, const char *path,
