@@ -51,7 +51,7 @@ static int by_value(const void *a, const void *b)
 int ckpt_dir_list(const char *folder, int64_t **steps)
 {
     DIR *d = opendir(folder);
-    int64_t *found = NULL;
+    int64_t *found = xcalloc(1, sizeof(*found));
     int n = 0;
 
     for (const struct dirent *e; d && (e = readdir(d));) { /* NOLINT: one thread */

@@ -37,7 +37,7 @@ static void normal_pair(uint64_t key, uint64_t pair, double out[2])
 /* Elements [from, to) of one tensor. */
 static void fill_tensor(uint64_t key, double std, int64_t from, int64_t to, float *out)
 {
-    double z[2];
+    double z[2] = { 0 };
 
     for (int64_t i = from; i < to; i++) {
         if (std == 0) {

@@ -1,0 +1,202 @@
+# muster-train: one model whatever the layout, bit for bit where it must be.
+# Cases F08, F09 (through layouts), F13, F15.
+load lib
+
+# ranks N ARG...: muster-train on N ranks; what rank 0 reports goes to `events`
+ranks()
+{
+    local n=$1
+    shift
+    set -- sh -c 'MUSTER_EVENT_FD=9 exec muster-train --threads 1 "$@" 9>>events' sh "$@"
+    : >events
+    if [ "$n" -gt 1 ]; then
+        set -- env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+            OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl=self,vader,tcp OPENBLAS_NUM_THREADS=1 \
+            mpirun --oversubscribe -n "$n" "$@"
+    fi
+    timeout 60 "$@" 2>err
+}
+
+# recipe SHARD REPLICATE [YAML LINE]...: a small run on text of its own
+recipe()
+{
+    local shard=$1 replicate=$2
+    shift 2
+    [ -e text.bin ] || {
+        cat "$SRC/LICENSE" "$SRC"/trainer/*.h >text.txt
+        muster data pack -o text.bin text.txt >/dev/null
+    }
+    cat <<EOF
+name: tiny
+model: {preset: tiny}
+parallelism: {data_parallel_shard_degree: $shard, data_parallel_replicate_degree: $replicate}
+optimizer: {lr: 3e-3}
+lr_scheduler: {warmup_steps: 2}
+cluster: {device: cpu}
+EOF
+    [ $# -gt 0 ] || set -- "$training" "$data"
+    printf '%s\n' "$@"
+}
+training='training: {seq_len: 32, local_batch_size: 1, global_batch_size: 4, steps: 20, dtype: float32, log_interval: 1}'
+data='data: {path: text.bin, eod_token: 256}'
+
+# Step, loss and gradient norm of every step of the last run, all digits
+curve()
+{
+    grep '"loss"' events | grep '"event": *"step"' |
+        sed 's/.*"step": *\([0-9]*\).*"loss": *\([^,}]*\).*"grad_norm": *\([^,}]*\).*/\1 \2 \3/'
+}
+
+# same A B TOLERANCE: two curves, figure by figure
+same()
+{
+    [ "$(wc -l <"$1")" -eq "$(wc -l <"$2")" ] && [ -s "$1" ] && paste "$1" "$2" | awk -v tol="$3" '
+        function off(a, b) { d = a - b; if (d < 0) d = -d; return d > tol * b + 1e-12 }
+        $1 != $4 || off($2, $5) || off($3, $6) { print "differs:", $0; bad = 1 }
+        END { exit bad }'
+}
+
+@test "layouts 1x1 2x1 1x2 2x2 4x1 1x4 give the same losses and gradient norms" {
+    for layout in "1 1" "2 1" "1 2" "2 2" "4 1" "1 4"; do
+        set -- $layout
+        recipe "$1" "$2" >r.yaml
+        ranks $(($1 * $2)) --recipe r.yaml >out || { cat err; false; }
+        curve >"curve.$1x$2"
+        [ "$(wc -l <"curve.$1x$2")" -eq 20 ]
+        same "curve.$1x$2" curve.1x1 1e-5
+    done
+    awk 'NR == 1 { first = $2 } END { exit !($2 < first - 1) }' curve.1x1
+}
+
+@test "a tied model, too" {
+    for layout in "1 1" "2 2"; do
+        set -- $layout
+        recipe "$1" "$2" | sed 's/preset: tiny/preset: tiny, tied: true/; s/lr: 3e-3/lr: 1e-3/' >r.yaml
+        ranks $(($1 * $2)) --recipe r.yaml >out || { cat err; false; }
+        curve >"curve.$1x$2"
+        same "curve.$1x$2" curve.1x1 1e-5
+    done
+}
+
+@test "uneven documents: accumulation and ranks weigh tokens, not batches (F08, F09)" {
+    local mask='data: {path: text.bin, eod_token: 10, document_mask: true}' # a line is a document
+    recipe 1 1 "${training/local_batch_size: 1/local_batch_size: 4}" "$mask" >r.yaml
+    ranks 1 --recipe r.yaml >out
+    curve >whole
+    recipe 1 1 "$training" "$mask" >r.yaml
+    ranks 1 --recipe r.yaml >out
+    curve >parts
+    recipe 1 2 "$training" "$mask" >r.yaml
+    ranks 2 --recipe r.yaml >out
+    curve >two
+    same parts whole 1e-5
+    same two whole 1e-5
+}
+
+@test "checkpointing modes and repeated runs agree bit for bit" {
+    for mode in none selective full full; do
+        recipe 2 1 "$training" "$data" "activation_checkpoint: {mode: $mode}" \
+            "checkpoint: {folder: ck.$mode}" >r.yaml
+        rm -rf "ck.$mode"
+        ranks 2 --recipe r.yaml >out || { cat err; false; }
+        curve >"curve.$mode"
+        same "curve.$mode" curve.none 0
+        for f in ck.none/step-00000020/shard-*; do
+            cmp "$f" "ck.$mode/step-00000020/${f##*/}"
+        done
+    done
+}
+
+@test "resume goes on bit for bit (F15)" {
+    recipe 2 1 "$training" "$data" 'checkpoint: {folder: ck, interval: 10, keep: 0}' >r.yaml
+    ranks 2 --recipe r.yaml --run-dir all >out
+    curve >whole
+    mkdir half
+    cp -r all/ck/step-00000010 half/
+    mkdir half/step-00000015.tmp # cut off while being written
+    ranks 2 --recipe r.yaml --run-dir two --resume half >out
+    grep -q 'resumed from half/step-00000010: step 10 of 20' err
+    curve >rest
+    [ "$(wc -l <rest)" -eq 10 ]
+    tail -n 10 whole | cmp - rest
+    for f in all/ck/step-00000020/shard-*; do
+        cmp "$f" "two/ck/step-00000020/${f##*/}"
+    done
+}
+
+@test "resume at another number of ranks keeps the order of samples" {
+    recipe 2 1 "$training" "$data" 'checkpoint: {folder: ck, interval: 10, keep: 0}' >r.yaml
+    ranks 2 --recipe r.yaml --run-dir all >out
+    curve >whole
+    recipe 2 2 "$training" "$data" >r.yaml
+    ranks 4 --recipe r.yaml --resume all/ck/step-00000010 >out
+    curve >rest
+    tail -n 10 whole >want
+    same rest want 1e-5
+    recipe 1 1 "${training/global_batch_size: 4/global_batch_size: 8}" "$data" >r.yaml
+    run ranks 1 --recipe r.yaml --resume all/ck
+    status 2
+    grep -q 'global_batch_size 4' err
+}
+
+@test "a damaged checkpoint is refused with its name" {
+    recipe 1 1 "$training" "$data" 'checkpoint: {folder: ck, interval: 10, keep: 1}' >r.yaml
+    ranks 1 --recipe r.yaml >/dev/null
+    [ "$(ls ck)" = step-00000020 ] # keep: 1
+    printf '\377' | dd of=ck/step-00000020/shard-00000-of-00001.safetensors bs=1 seek=400000 conv=notrunc 2>/dev/null
+    run ranks 1 --recipe r.yaml --resume ck
+    status 2
+    grep -q 'ck/step-00000020/shard-00000-of-00001.safetensors: .*damaged' err
+}
+
+@test "SIGTERM finishes the step, saves and says stopped" {
+    recipe 1 1 "${training/steps: 20/steps: 100000}" "$data" 'checkpoint: {folder: ck, interval: 100000}' >r.yaml
+    exec 9>events
+    MUSTER_EVENT_FD=9 muster-train --threads 1 --recipe r.yaml >out 2>err &
+    pid=$!
+    exec 9>&-
+    for _ in $(seq 100); do
+        [ -s out ] && break
+        sleep 0.05
+    done
+    kill -TERM $pid
+    wait $pid # status 0
+    grep -q '"event": *"stopped"' events
+    [ -e ck/step-*/complete ]
+    grep -q '^step' out
+}
+
+@test "events carry every figure; the summary closes them" {
+    recipe 1 1 "$training" 'data: {path: text.bin, eod_token: 256, validation_fraction: 0.1, validation_interval: 10, validation_steps: 2}' >r.yaml
+    ranks 1 --recipe r.yaml >out
+    [ "$(grep -c '"event": *"step"' events)" -eq 20 ]
+    for key in loss grad_norm lr step_s tokens_per_s_per_gpu mfu_reference mfu_causal memory_percent load_max_mean; do
+        grep '"event": *"step"' events | head -n 1 | grep -q "\"$key\""
+    done
+    for key in loss_first loss_last validation_loss tokens_per_s_per_gpu mfu_reference memory_percent arena_bytes arena_high_water peak_resident_bytes predicted_bytes; do
+        grep '"event": *"done"' events | grep -q "\"$key\""
+    done
+    grep -q '"mfu_reference": *null' events # a CPU has no peak
+    grep -q 'validation loss' out
+    # the arena is used to the last 2 %, and never beyond
+    grep '"event": *"done"' events | sed 's/.*"arena_bytes": *\([0-9]*\).*"arena_high_water": *\([0-9]*\).*/\1 \2/' |
+        awk '{ exit !($2 <= $1 && $2 >= 0.98 * $1) }'
+}
+
+@test "a wrong start has one line and its status" {
+    run muster-train
+    status 2
+    run muster-train --recipe none.yaml
+    status 3
+    recipe 2 1 >r.yaml
+    run muster-train --recipe r.yaml --threads 1
+    status 2
+    has 'shard 2 x replicate 1'
+    recipe 1 1 >r.yaml
+    rm text.bin
+    run muster-train --recipe r.yaml --threads 1
+    status 3
+    has 'text.bin'
+    run muster-train --wireup-only
+    status 0
+}
