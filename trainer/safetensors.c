@@ -60,6 +60,15 @@ int64_t st_shape_bytes(enum st_type t, int dims, const int64_t *shape)
 
 /* --- the header ------------------------------------------------------------- */
 
+/* Messages quote names: what a terminal would obey does not belong in one. */
+static int is_printable(const char *word)
+{
+    for (const unsigned char *c = (const unsigned char *)word; *c; c++)
+        if (*c < ' ' || *c == 127)
+            return 0;
+    return 1;
+}
+
 static int parse_type(const char *word, enum st_type *t)
 {
     for (size_t i = 0; i < ARRAY_LEN(types); i++)
@@ -139,7 +148,7 @@ static int parse_tensor(const struct st_file *f, struct st_tensor *t,
         return err_set(err, ERR_USAGE, "%s: tensor '%s': no dtype", f->path, t->name);
     if (parse_type(word, &t->type) != 0)
         return err_set(err, ERR_USAGE, "%s: tensor '%s': dtype '%s' is not supported",
-                       f->path, t->name, word);
+                       f->path, t->name, is_printable(word) ? word : "?");
     if (parse_shape(f, t, js_get(entry, "shape"), err) != 0)
         return -1;
     return parse_offsets(f, t, js_get(entry, "data_offsets"), err);
@@ -163,7 +172,7 @@ static int parse_meta(struct st_file *f, const struct js *meta, struct err *err)
         return err_set(err, ERR_USAGE, "%s: __metadata__ is not an object", f->path);
     if (js_each(meta, meta_is_string, &bad) != 0)
         return err_set(err, ERR_USAGE, "%s: __metadata__ '%s' is not a string", f->path,
-                       bad);
+                       is_printable(bad) ? bad : "?");
     f->meta = meta;
     return 0;
 }
@@ -177,6 +186,10 @@ static int parse_entry(void *arg, const char *key, struct js *v)
 {
     struct walk *w = arg;
 
+    if (!is_printable(key))
+        return err_set(w->err, ERR_USAGE,
+                       "%s: the name of tensor %d holds control characters", w->f->path,
+                       w->f->n);
     if (strcmp(key, "__metadata__") == 0)
         return parse_meta(w->f, v, w->err);
     w->f->tensor[w->f->n].name = xstrdup(key);

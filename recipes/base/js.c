@@ -219,6 +219,15 @@ int js_is_int(const struct js *v)
     return json_is_integer(in(v));
 }
 
+/* The message quotes the text around the fault, whatever bytes those are. */
+static const char *printable(json_error_t *e)
+{
+    for (char *c = e->text; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 127)
+            *c = '?';
+    return e->text;
+}
+
 int js_parse(const char *text, size_t len, const char *where, struct js **parsed,
              struct err *err)
 {
@@ -227,7 +236,7 @@ int js_parse(const char *text, size_t len, const char *where, struct js **parsed
 
     if (!v)
         return err_set(err, ERR_USAGE, "%s:%d: not valid JSON: %s", where, e.line,
-                       e.text);
+                       printable(&e));
     *parsed = out(v);
     return 0;
 }
@@ -244,7 +253,7 @@ int js_load(const char *path, struct js **parsed, struct err *err)
     fclose(fp);
     if (!v)
         return err_set(err, ERR_USAGE, "%s:%d: not valid JSON: %s", path, e.line,
-                       e.text);
+                       printable(&e));
     *parsed = out(v);
     return 0;
 }
