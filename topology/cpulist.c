@@ -11,7 +11,7 @@ void cpulist_add(struct cpulist *l, int cpu)
 
 int cpulist_has(const struct cpulist *l, int cpu)
 {
-    return l->bit[cpu / 64] >> (cpu % 64) & 1;
+    return (l->bit[cpu / 64] >> (cpu % 64) & 1) != 0;
 }
 
 int cpulist_count(const struct cpulist *l)
@@ -122,7 +122,7 @@ void cpulist_split(const struct cpulist *l, int parts, int i, int smt,
     int at = 0;
 
     memset(out, 0, sizeof(*out));
-    for (int c = 0; c < CPULIST_MAX; c++) {
+    for (int c = 0; size > 0 && c < CPULIST_MAX; c++) {
         if (!cpulist_has(l, c))
             continue;
         if (at % size >= from && at % size < to)

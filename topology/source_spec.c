@@ -15,6 +15,7 @@
 #include "topology/source.h"
 #include "topology/topology.h"
 
+enum { MAX_LINKS = 1 << 16 };
 enum leaves { LEAF_NONE, LEAF_RAIL, LEAF_NODE };
 
 struct spec {
@@ -246,6 +247,37 @@ static void read_root(struct reader *r, const struct yaml_node *root)
     }
 }
 
+/* Leaves of all groups. */
+static int64_t count_leaves(const struct spec *s)
+{
+    int64_t groups =
+        (s->nodes.count + s->fabric.nodes_per_leaf - 1) / s->fabric.nodes_per_leaf;
+
+    switch (s->fabric.leaves) {
+    case LEAF_RAIL:
+        return groups * s->nics.per_node;
+    case LEAF_NODE:
+        return groups;
+    default:
+        return 0;
+    }
+}
+
+static void check_fabric(struct reader *r)
+{
+    const struct spec *s = r->spec;
+    int64_t links = count_leaves(s) * s->fabric.spines;
+
+    if (s->fabric.leaves != LEAF_NONE && s->nics.per_node == 0)
+        err_more(&r->problems, ERR_USAGE, "%s: fabric.leaves without nics.per_node",
+                 r->where);
+    if (count_leaves(s) > MAX_LINKS || links > MAX_LINKS)
+        err_more(&r->problems, ERR_USAGE,
+                 "%s: %lld leaves x %d spines are more than %d links: raise "
+                 "fabric.nodes_per_leaf",
+                 r->where, (long long)count_leaves(s), s->fabric.spines, MAX_LINKS);
+}
+
 /* What must hold across keys. */
 static void check_whole(struct reader *r)
 {
@@ -270,8 +302,7 @@ static void check_whole(struct reader *r)
                  "%s: gpus.nvlink_gbytes_per_s is missing: one direction, all links of "
                  "a GPU together",
                  r->where);
-    if (s->fabric.leaves != LEAF_NONE && s->nics.per_node == 0)
-        err_more(e, ERR_USAGE, "%s: fabric.leaves without nics.per_node", r->where);
+    check_fabric(r);
 }
 
 /* --- building ----------------------------------------------------------------- */
@@ -377,10 +408,8 @@ static void build_link(const struct spec *s, struct topology *t, int leaf, int s
 
 static void build_fabric(const struct spec *s, struct topology *t)
 {
-    int groups =
-        (s->nodes.count + s->fabric.nodes_per_leaf - 1) / s->fabric.nodes_per_leaf;
     int rails = s->fabric.leaves == LEAF_RAIL ? s->nics.per_node : 1;
-    int leaves = s->fabric.leaves == LEAF_NONE ? 0 : groups * rails;
+    int leaves = (int)count_leaves(s);
 
     for (int i = 0; i < leaves; i++) {
         struct fabric_switch *w = topology_add_switch(t);

@@ -36,38 +36,50 @@ static void usable_cpus(const struct sysfs *s, struct cpulist *out)
     CPU_FREE(allowed);
 }
 
-/* Distinct values of a CPU attribute pair; a handful, so a list does. */
+struct core {
+    long socket, core;
+};
+
+static struct core core_of(const struct sysfs *s, int cpu)
+{
+    return (struct core){
+        sysfs_number(s, -1,
+                     "/sys/devices/system/cpu/cpu%d/topology/physical_package_id", cpu),
+        sysfs_number(s, -1, "/sys/devices/system/cpu/cpu%d/topology/core_id", cpu),
+    };
+}
+
+static int compare_core(const void *a, const void *b)
+{
+    const struct core *x = a, *y = b;
+
+    if (x->socket != y->socket)
+        return x->socket < y->socket ? -1 : 1;
+    return (x->core > y->core) - (x->core < y->core);
+}
+
+/* Core ids repeat on each socket, so a core is the pair. */
 static void count_cores(const struct sysfs *s, const struct cpulist *cpus,
                         struct node *n)
 {
-    long *seen = xcalloc((size_t)cpulist_count(cpus) * 2 + 2, sizeof(*seen));
-    int cores = 0, sockets = 0, k;
+    int count = cpulist_count(cpus), known = 0, cores = 0, sockets = 0;
+    struct core *core = xcalloc((size_t)count + 1, sizeof(*core));
 
     for (int c = 0; c < CPULIST_MAX; c++) {
-        long socket, core;
-        int new_socket = 1;
-
         if (!cpulist_has(cpus, c))
             continue;
-        socket = sysfs_number(
-            s, -1, "/sys/devices/system/cpu/cpu%d/topology/physical_package_id", c);
-        core = sysfs_number(s, -1, "/sys/devices/system/cpu/cpu%d/topology/core_id", c);
-        for (k = 0; k < cores; k++) {
-            if (seen[2 * k] == socket)
-                new_socket = 0;
-            if (seen[2 * k] == socket && seen[2 * k + 1] == core)
-                break;
-        }
-        if (k < cores || socket < 0 || core < 0)
-            continue;
-        sockets += new_socket;
-        seen[2 * cores] = socket;
-        seen[2 * cores++ + 1] = core;
+        core[known] = core_of(s, c);
+        known += core[known].socket >= 0 && core[known].core >= 0;
     }
-    n->threads = cpulist_count(cpus) > 0 ? cpulist_count(cpus) : -1;
+    qsort(core, (size_t)known, sizeof(*core), compare_core);
+    for (int i = 0; i < known; i++) {
+        cores += i == 0 || compare_core(&core[i], &core[i - 1]) != 0;
+        sockets += i == 0 || core[i].socket != core[i - 1].socket;
+    }
+    n->threads = count ? count : -1;
     n->cores = cores ? cores : -1;
     n->sockets = sockets ? sockets : -1;
-    free(seen);
+    free(core);
 }
 
 static int64_t kilobytes(const char *text)

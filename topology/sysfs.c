@@ -21,7 +21,8 @@ static void trim(char *line)
         line[--n] = '\0';
 }
 
-static char *path_below(const struct sysfs *s, const char *fmt, va_list ap)
+static char *__attribute__((format(printf, 2, 0)))
+path_below(const struct sysfs *s, const char *fmt, va_list ap)
 {
     char *tail = xvasprintf(fmt, ap), *path = xasprintf("%s%s", s->root, tail);
 

@@ -8,16 +8,6 @@
 #include "topology/sysfs.h"
 #include "topology/topology.h"
 
-static int is_busid(const char *name)
-{
-    unsigned domain, bus, device, function;
-    int used = 0;
-
-    return sscanf(name, "%8x:%2x:%2x.%1x%n", &domain, &bus, &device, &function,
-                  &used) == 4 &&
-           name[used] == '\0' && used < 20;
-}
-
 int pci_path_of(const struct sysfs *s, const char *link, struct pci_path *out)
 {
     char *whole = xasprintf("%s%s", s->root, link), real[PATH_MAX];
@@ -30,7 +20,8 @@ int pci_path_of(const struct sysfs *s, const char *link, struct pci_path *out)
     while ((part = strsep(&rest, "/"))) {
         if (strncmp(part, "pci", 3) == 0 && strchr(part, ':') && strlen(part) < 20)
             snprintf(out->host, sizeof(out->host), "%.19s", part);
-        else if (out->host[0] && is_busid(part) && out->n < PCI_DEPTH)
+        else if (out->host[0] && strlen(part) < 20 && busid_valid(part) &&
+                 out->n < PCI_DEPTH)
             snprintf(out->at[out->n++], sizeof(out->at[0]), "%.19s", part);
     }
     return out->n ? 0 : -1;

@@ -192,15 +192,3 @@ double pcie_gbytes_per_s(const char *speed, int width)
             return width * rates[i].per_lane / 80.0;
     return -1;
 }
-
-void busid_normalise(const char *text, char out[20])
-{
-    unsigned domain = 0, bus, device, function;
-
-    if (sscanf(text, "%8x:%2x:%2x.%1x", &domain, &bus, &device, &function) == 4 ||
-        (domain = 0, sscanf(text, "%2x:%2x.%1x", &bus, &device, &function) == 3))
-        snprintf(out, 20, "%04x:%02x:%02x.%x", domain, bus & 0xff, device & 0xff,
-                 function & 0xf);
-    else
-        snprintf(out, 20, "%.19s", text);
-}

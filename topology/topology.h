@@ -119,10 +119,10 @@ int topology_from_spec(const char *path, struct topology **out, struct err *err)
 int topology_from_json(const char *path, struct topology **out, struct err *err);
 
 /* One source by its command-line form "KIND[:FILE]" (sysfs, nvml, spec, json). */
-int topology_from_source(const char *source, struct topology **out, struct err *err);
+int topology_from_source(const char *text, struct topology **out, struct err *err);
 
 /* Add to t what only `more` knows: nodes are one when boot id (else name) is, GPUs
- * by UUID or bus id, NICs by GUID or name.  t wins where both know. */
+ * by bus id or UUID, NICs by GUID or name.  t wins where both know. */
 int topology_merge(struct topology *t, const struct topology *more, struct err *err);
 
 /* Check what must hold of any topology, whoever built it. */
@@ -163,6 +163,7 @@ double gpu_nvlink_gbytes_per_s(const struct gpu *g);
 double pcie_gbytes_per_s(const char *speed, int width);
 /* "00000000:18:00.0" and "18:00.0" as sysfs writes it, "0000:18:00.0". */
 void busid_normalise(const char *text, char out[20]);
+int busid_valid(const char *text);
 
 #ifdef __cplusplus
 }

@@ -18,10 +18,10 @@ static int same_node(const struct node *a, const struct node *b)
 
 static int same_gpu(const struct gpu *a, const struct gpu *b)
 {
-    if (a->uuid[0] && b->uuid[0])
-        return str_eq(a->uuid, b->uuid);
     if (a->busid[0] && b->busid[0])
         return str_eq(a->busid, b->busid);
+    if (a->uuid[0] && b->uuid[0])
+        return str_eq(a->uuid, b->uuid);
     return a->index == b->index;
 }
 

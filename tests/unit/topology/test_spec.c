@@ -101,6 +101,9 @@ static void test_across_keys(void **state)
         { "cpu: {cores: 4, numa_nodes: 3}", "no multiple of cpu.numa_nodes" },
         { "gpus: {per_node: 1, name: X, nvlinks: 18}", "nvlink_gbytes_per_s" },
         { "cpu: {cores: 4}\nfabric: {leaves: rail}", "nics.per_node" },
+        { "nodes: {count: 64}\ncpu: {cores: 1}\nnics: {per_node: 64}\nfabric: {leaves: "
+          "rail, nodes_per_leaf: 1, spines: 1024}",
+          "4096 leaves x 1024 spines" },
         { "[1, 2]", "mapping of sections" },
         { "cpu: {cores: 4}\ncpu: {cores: 5}", "c.yaml:2" },
         { "", "nothing to place ranks on" },

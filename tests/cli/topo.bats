@@ -1,0 +1,93 @@
+load lib
+
+@test "topo: a replayed machine as a tree" {
+    sh "$SRC/tests/trees/make.sh" hgx "$T/hgx"
+    run muster topo --source "sysfs:$T/hgx"
+    status 0
+    has 'node hgx01  boot id 11111111-2222-3333-4444-555555555555'
+    has 'gpu   4 0000:9a:10.0 NVIDIA H200, memory unknown, NUMA 1, PCIe 48 GB/s, nic mlx5_7'
+    has 'warn  hgx01 gpu 3: PCIe link of 0000:5d:10.0 has 8 of 16 lanes'
+    lacks docker0
+}
+
+@test "topo: --json has the keys that scripts rely on, and loads back" {
+    sh "$SRC/tests/trees/make.sh" down "$T/hgx"
+    muster topo --source "sysfs:$T/hgx" --json >a.json
+    run jq -r '.schema, .nodes[0].name, (.nodes[0].gpus | length), (.nodes[0].nics | length),
+        (.fabric.switches | length), (.fabric.links | length), .findings[-1].severity,
+        .findings[-1].object' a.json
+    status 0
+    [ "$output" = "$(printf '%s\n' muster/topo/1 hgx01 8 11 0 0 fail 'hgx01 mlx5_2')" ]
+    muster topo --source json:a.json --format json >b.json
+    cmp a.json b.json
+}
+
+@test "topo: this machine" {
+    run muster topo
+    status 0
+    has "node $(uname -n)"
+    has 'topology from sysfs'
+}
+
+@test "topo: the driver's view comes from libnvidia-ml.so.1" {
+    LD_LIBRARY_PATH="$O/tests/fake" run muster topo --source nvml
+    status 0
+    has 'gpu   1 0000:00:07.0 NVIDIA H200, 140 GiB, sm_90, NUMA unknown, 18 NVLinks 478 GB/s to switch'
+}
+
+@test "topo: a driver of another version is a finding, not the end" {
+    FAKE_NVML=mismatch LD_LIBRARY_PATH="$O/tests/fake" run muster topo
+    status 0
+    has 'Driver/library version mismatch'
+    FAKE_NVML=mismatch LD_LIBRARY_PATH="$O/tests/fake" run muster topo --source nvml
+    status 4
+}
+
+@test "topo: no driver is missing, status 3" {
+    [ -z "$(ldconfig -p | grep libnvidia-ml.so.1)" ] || skip "this machine has a driver"
+    run muster topo --source nvml
+    status 3
+    has 'no NVIDIA driver'
+}
+
+@test "topo: a described cluster says so" {
+    run muster topo --source "spec:$SRC/recipes/clusters/b200-64x8.yaml"
+    status 0
+    has 'simulated: described, not looked at'
+    has 'node b200-01 .. b200-32 (32 alike)'
+    has 'links 128 between switches, 512 cables of 400 Gb/s'
+    muster topo --source "spec:$SRC/recipes/clusters/b200-64x8.yaml" --json |
+        jq -e '.simulated == true and (.nodes | length) == 64'
+}
+
+@test "topo: a second source adds what the first has not" {
+    sh "$SRC/tests/trees/make.sh" vm "$T/vm"
+    muster topo --source "sysfs:$T/vm" --json >a.json
+    LD_LIBRARY_PATH="$O/tests/fake" muster topo --source nvml --json |
+        jq '.nodes[0].name = "h200-vm"' >b.json
+    run muster topo --source json:a.json --source json:b.json
+    status 0
+    has 'gpu   1 0000:00:07.0 NVIDIA H200, 140 GiB, sm_90'
+    has 'from sysfs+nvml: 1 node'
+}
+
+@test "topo: wrong words get a suggestion and their status" {
+    run muster topo --source spce:x
+    status 2
+    has "no source 'spce' (did you mean 'spec'?)"
+    run muster topo --format jsn
+    status 3
+    has "no format 'jsn' (did you mean 'json'?): this muster writes text, json"
+    run muster topo --sorce x
+    status 2
+    has "did you mean '--source'?"
+    run muster topo spec:x
+    status 2
+    run muster topo --source spec:/nonexistent.yaml
+    status 3
+    has /nonexistent.yaml
+    printf 'nodes: {cout: 1}\n' >c.yaml
+    run muster topo --source spec:c.yaml
+    status 2
+    has "c.yaml:1: there is no key 'nodes.cout' (did you mean 'nodes.count'?)"
+}
