@@ -94,7 +94,8 @@ static inline int trainer_replica_rank(int rank, int shard)
  * the weights change, naming the step and the rank. */
 int trainer_step(struct trainer *t, int *stop, struct step_metrics *out,
                  struct err *err);
-/* Mean loss over data.validation_steps batches, always the same ones. */
+/* Mean loss over data.validation_steps global batches, always the same ones,
+ * whatever the layout. */
 int trainer_validate(struct trainer *t, double *loss, struct err *err);
 double trainer_memory_percent(const struct trainer *t);
 

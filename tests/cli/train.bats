@@ -178,8 +178,13 @@ same()
     done
     grep -q '"mfu_reference": *null' events # a CPU has no peak
     grep -q 'validation loss' out
+    grep -o '"validation_loss": *[0-9.]*' events | sed 's/.*: *//' >one
+    sed -i 's/shard_degree: 1/shard_degree: 2/' r.yaml
+    ranks 2 --recipe r.yaml >out
+    grep -o '"validation_loss": *[0-9.]*' events | sed 's/.*: *//' | paste - one |
+        awk '{ d = $1 / $2 - 1; if (d * d > 1e-10) exit 1 } END { exit NR != 3 }' # steps 10, 20, done
     # the arena is used to the last 2 %, and never beyond
-    grep '"event": *"done"' events | sed 's/.*"arena_bytes": *\([0-9]*\).*"arena_high_water": *\([0-9]*\).*/\1 \2/' |
+    grep '"arena_high_water"' events | sed 's/.*"arena_bytes": *\([0-9]*\).*"arena_high_water": *\([0-9]*\).*/\1 \2/' |
         awk '{ exit !($2 <= $1 && $2 >= 0.98 * $1) }'
 }
 
