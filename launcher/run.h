@@ -17,6 +17,8 @@ struct placement;
 struct recipe;
 struct topology;
 
+enum { RUN_GRACE_MS = 5000 };
+
 struct run_request {
     const struct recipe *recipe; /* NULL for `launch -- COMMAND` */
     const struct topology *topology;
@@ -25,10 +27,15 @@ struct run_request {
     const char *parent;                /* climb that started it, or NULL */
     const char *resume;                /* checkpoint folder to continue, or NULL */
     int quiet;                         /* do not echo the ranks' lines */
-    int64_t start_timeout_ms;          /* all ranks have met */
-    int64_t silence_timeout_ms;        /* no sign of life from a rank; -1 off */
-    int64_t grace_ms;                  /* TERM to KILL */
-    int (*event)(void *arg, const struct js *event); /* each event; NULL: none */
+    int lines_to_stderr;               /* echo all of them there: stdout is for JSON */
+    int give_stdin, stdin_rank;        /* this rank reads our stdin; others /dev/null */
+    int64_t start_timeout_ms;          /* each meeting of all ranks; <= 0 off */
+    int64_t silence_timeout_ms;        /* no sign of life from a rank; <= 0 off */
+    int64_t grace_ms;                  /* TERM to KILL; 0: RUN_GRACE_MS */
+    /* Each event; NULL: none.  Not 0 stops the run (cause "stopped").  Besides those
+     * of the ranks (heartbeat.h) there are the launcher's own: "start" {run, dir,
+     * world}, "connected", "finalized", "abort", "exit" {status}. */
+    int (*event)(void *arg, const struct js *event);
     void *event_arg;
 };
 

@@ -1,0 +1,325 @@
+/* muster launch - a recipe or a command on many ranks. */
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/js.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "launcher/cmd.h"
+#include "launcher/guard.h"
+#include "launcher/launch_args.h"
+#include "launcher/run.h"
+#include "launcher/run_command.h"
+#include "recipes/recipe.h"
+#include "topology/place.h"
+#include "topology/topology.h"
+
+/* What a launch is about, made from its arguments. */
+struct launch {
+    const struct launch_args *a;
+    struct recipe recipe;
+    int has_recipe;
+    struct topology *topology;
+    struct placement *placement;
+    int report; /* --detach: where the starter waits for the run's name; -1 */
+};
+
+/* ---- recipe, machine, placement ---- */
+
+static int load_recipe(struct launch *l, struct err *err)
+{
+    const struct launch_args *a = l->a;
+
+    if (!a->recipe)
+        return 0;
+    if (recipe_load(a->recipe, &l->recipe, err) < 0)
+        return -1;
+    l->has_recipe = 1;
+    for (int i = 0; i < a->sets.n; i++) {
+        char *key = xstrdup(a->sets.item[i]), *eq = strchr(key, '=');
+        int rc;
+        *eq = '\0';
+        rc = recipe_set(&l->recipe, key, eq + 1, err);
+        free(key);
+        if (rc < 0)
+            return err_wrap(err, "--set");
+    }
+    return recipe_validate(&l->recipe, a->recipe, err);
+}
+
+static int look_at_machine(struct launch *l, struct err *err)
+{
+    const char *file = l->a->cluster;
+
+    if (!file && l->has_recipe && *l->recipe.cluster.file)
+        file = l->recipe.cluster.file;
+    return file ? topology_from_spec(file, &l->topology, err)
+                : topology_from_host("", &l->topology, err);
+}
+
+/* --gpus, else what the recipe's degrees make, else every GPU there is. */
+static int world_of(const struct launch *l)
+{
+    int shard = l->has_recipe ? l->recipe.parallelism.data_parallel_shard_degree : -1;
+    int copies =
+        l->has_recipe ? l->recipe.parallelism.data_parallel_replicate_degree : -1;
+    int gpus = 0;
+
+    if (l->a->gpus)
+        return l->a->gpus;
+    if (shard > 0 && copies > 0)
+        return shard * copies;
+    for (int n = 0; n < l->topology->n_nodes; n++)
+        gpus += l->topology->nodes[n].n_gpus;
+    return gpus > 0 ? gpus : 1;
+}
+
+static int prepare(struct launch *l, struct err *err)
+{
+    int world;
+
+    if (load_recipe(l, err) < 0 || look_at_machine(l, err) < 0)
+        return -1;
+    world = world_of(l);
+    if (l->a->stdin_rank >= world)
+        return err_set(err, ERR_USAGE, "--stdin %d: the ranks are 0 to %d",
+                       l->a->stdin_rank, world - 1);
+    return placement_make(l->has_recipe ? &l->recipe : NULL, l->topology, world,
+                          &l->placement, err);
+}
+
+static void release(struct launch *l)
+{
+    placement_free(l->placement);
+    topology_free(l->topology);
+    if (l->has_recipe)
+        recipe_release(&l->recipe);
+}
+
+static int64_t said(int64_t ms, int64_t def)
+{
+    return ms >= 0 ? ms : def;
+}
+
+static struct run_request request_of(struct launch *l)
+{
+    const struct launch_args *a = l->a;
+
+    return (struct run_request){
+        .recipe = l->has_recipe ? &l->recipe : NULL,
+        .topology = l->topology,
+        .placement = l->placement,
+        .command = a->command,
+        .resume = a->resume,
+        .quiet = a->quiet || a->detach,
+        .lines_to_stderr = a->json,
+        .give_stdin = a->stdin_rank >= 0,
+        .stdin_rank = a->stdin_rank,
+        .start_timeout_ms = said(a->start_timeout_ms, 120000),
+        .silence_timeout_ms = said(a->silence_timeout_ms, a->command ? 0 : 120000),
+        .grace_ms = said(a->grace_ms, RUN_GRACE_MS),
+    };
+}
+
+/* ---- --dry-run ---- */
+
+static int dry_run(const struct run_request *q, int json, struct err *err)
+{
+    struct js *plan;
+    char *text;
+
+    if (json) {
+        plan = run_plan_json(q, NULL, err);
+        if (!plan)
+            return -1;
+        js_print(plan, stdout);
+        js_free(plan);
+        return 0;
+    }
+    text = run_dry(q, err);
+    if (!text)
+        return -1;
+    fputs(text, stdout);
+    free(text);
+    return 0;
+}
+
+/* ---- the run ---- */
+
+/* With --detach: the run has started, so its starter may go; from here on muster's
+ * own words go into the run's folder. */
+static int on_event(void *arg, const struct js *e)
+{
+    struct launch *l = arg;
+    char *path;
+    int log;
+
+    if (l->report < 0 || !str_eq(js_str(e, "event", ""), "start"))
+        return 0;
+    path = xasprintf("%s/launch.log", js_str(e, "dir", "."));
+    log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    free(path);
+    if (log >= 0) {
+        dup2(log, STDOUT_FILENO);
+        dup2(log, STDERR_FILENO);
+        close(log);
+    }
+    dprintf(l->report, "%s\n%s\n", js_str(e, "run", "?"), js_str(e, "dir", "?"));
+    close(l->report);
+    l->report = -1;
+    return 0;
+}
+
+static void add_numbers(struct str *s, const struct run_result *r)
+{
+    if (r->steps >= 0)
+        str_addf(s, "; %lld steps", (long long)r->steps);
+    if (!isnan(r->loss_first))
+        str_addf(s, "; loss %.4f to %.4f", r->loss_first, r->loss_last);
+    if (!isnan(r->tokens_per_s_per_gpu))
+        str_addf(s, "; %.0f tokens/s/GPU", r->tokens_per_s_per_gpu);
+    if (!isnan(r->mfu_reference))
+        str_addf(s, "; MFU %.1f %% (reference) %.1f %% (causal)", r->mfu_reference,
+                 r->mfu_causal);
+    if (!isnan(r->memory_percent))
+        str_addf(s, "; memory %.1f %%", r->memory_percent);
+}
+
+static void show_result(const struct run_result *r, int json)
+{
+    struct str s = STR_INIT;
+    struct js *o;
+
+    if (r->reason)
+        str_addf(&s, "run %s %s: %s", r->id,
+                 str_eq(r->cause, "stopped") ? "was stopped" : "failed", r->reason);
+    else
+        str_addf(&s, "run %s is done, %d rank%s", r->id, r->world,
+                 r->world == 1 ? "" : "s");
+    add_numbers(&s, r);
+    str_addf(&s, "; %s", r->dir);
+    log_info("%s", s.text);
+    str_release(&s);
+    if (!json)
+        return;
+    o = run_result_json(r);
+    js_print(o, stdout);
+    js_free(o);
+}
+
+static int launch(struct launch *l, struct err *err)
+{
+    struct run_request q;
+    struct run_result result;
+    int status;
+
+    if (prepare(l, err) < 0)
+        return -1;
+    q = request_of(l);
+    if (l->a->dry_run)
+        return dry_run(&q, l->a->json, err);
+    q.event = on_event;
+    q.event_arg = l;
+    if (run_execute(&q, &result, err) < 0)
+        return -1;
+    show_result(&result, l->a->json);
+    status = result.status;
+    run_result_release(&result);
+    return status;
+}
+
+static int guarded_launch(struct launch *l, struct err *err)
+{
+    const struct launch_args *a = l->a;
+    struct guard_options o = { .grace_ms = (int)said(a->grace_ms, RUN_GRACE_MS),
+                               .pump_stdin = a->stdin_rank >= 0 && isatty(STDIN_FILENO),
+                               .leave_terminal = a->detach };
+    int status = 0, rc;
+
+    rc = a->dry_run ? 0 : guard_enter(&o, &status, err);
+    if (rc != 0)
+        return rc < 0 ? -1 : status;
+    status = launch(l, err);
+    release(l);
+    guard_leave();
+    return status;
+}
+
+/* ---- --detach ---- */
+
+static int wait_for_start(pid_t child, int fd, int json, struct err *err)
+{
+    FILE *fp = fdopen(fd, "r");
+    char *id = NULL, *dir = NULL;
+    size_t n = 0, m = 0;
+    int raw = 0, status = 0;
+
+    if (fp && getline(&id, &n, fp) > 0 && getline(&dir, &m, fp) > 0) {
+        id[strcspn(id, "\n")] = dir[strcspn(dir, "\n")] = '\0';
+        if (json) {
+            struct js *o = js_document("launch");
+            js_put_str(o, "run", id);
+            js_put_str(o, "dir", dir);
+            js_print(o, stdout);
+            js_free(o);
+        } else {
+            printf("%s\n", id);
+        }
+    } else {
+        waitpid(child, &raw, 0);
+        status = WIFEXITED(raw) ? WEXITSTATUS(raw)
+                                : err_set(err, ERR_SYSTEM, "the detached launch died");
+    }
+    free(id);
+    free(dir);
+    if (fp)
+        fclose(fp);
+    return status;
+}
+
+static int detach(struct launch *l, struct err *err)
+{
+    int fd[2], null;
+    pid_t child;
+
+    if (pipe2(fd, O_CLOEXEC) < 0)
+        return err_set(err, ERR_SYSTEM, "pipe: %m");
+    fflush(NULL);
+    child = fork();
+    if (child < 0)
+        return err_set(err, ERR_SYSTEM, "fork: %m");
+    if (child > 0) {
+        close(fd[1]);
+        return wait_for_start(child, fd[0], l->a->json, err);
+    }
+    close(fd[0]);
+    setsid();
+    null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    dup2(null, STDIN_FILENO);
+    close(null);
+    l->report = fd[1];
+    return guarded_launch(l, err);
+}
+
+static int run(int argc, char **argv, struct err *err)
+{
+    struct launch_args a;
+    struct launch l = { .a = &a, .report = -1 };
+    int rc = launch_args_parse(argc, argv, &a, err);
+
+    if (rc != 0)
+        return rc < 0 ? -1 : 0;
+    rc = a.detach && !a.dry_run ? detach(&l, err) : guarded_launch(&l, err);
+    launch_args_release(&a);
+    return rc;
+}
+
+const struct cmd cmd_launch = { "launch", "start a recipe or a command on many ranks",
+                                run, 0 };

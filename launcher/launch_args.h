@@ -1,0 +1,26 @@
+/* launch_args.h - the command line of `muster launch`. */
+#ifndef LAUNCHER_LAUNCH_ARGS_H
+#define LAUNCHER_LAUNCH_ARGS_H
+
+#include <stdint.h>
+
+#include "base/str.h"
+
+struct err;
+
+struct launch_args {
+    const char *recipe;  /* file, or NULL */
+    char **command;      /* after "--", ends with NULL; or NULL */
+    int gpus;            /* 0: not said */
+    struct strlist sets; /* KEY=VALUE */
+    const char *cluster, *resume;
+    int dry_run, json, detach, no_check, quiet;
+    int stdin_rank;                                         /* -1 none */
+    int64_t start_timeout_ms, silence_timeout_ms, grace_ms; /* -1: not said */
+};
+
+/* 0; 1 when help was printed; -1 with ERR_USAGE.  Borrows argv. */
+int launch_args_parse(int argc, char **argv, struct launch_args *a, struct err *err);
+void launch_args_release(struct launch_args *a);
+
+#endif

@@ -1,0 +1,152 @@
+#include "launcher/output.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "launcher/echo.h"
+#include "launcher/line.h"
+
+enum { WORDS = 400 };
+
+struct stream {
+    struct output *of;
+    enum output_stream which;
+    struct line_buffer kept, shown; /* shown apart: a terminal sees redraws */
+    char last[WORDS + 1];
+};
+
+struct output {
+    struct output_spec spec;
+    char *path, *prefix;
+    int file;
+    int why; /* errno of the first write that failed */
+    struct str block;
+    struct stream stream[2];
+};
+
+int output_open(struct output **out, const struct output_spec *s, struct err *err)
+{
+    int file = open(s->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    struct output *o;
+
+    if (file < 0)
+        return err_set(err, ERR_SYSTEM, "%s: %m", s->path);
+    o = xcalloc(1, sizeof(*o));
+    o->spec = *s;
+    o->file = file;
+    o->path = xstrdup(s->path);
+    o->prefix = xasprintf("%s:%d: ", s->host, s->rank);
+    for (int i = 0; i < 2; i++) {
+        o->stream[i].of = o;
+        o->stream[i].which = (enum output_stream)i;
+        o->stream[i].shown.redraws = s->terminal[i];
+    }
+    *out = o;
+    return 0;
+}
+
+static void remember(struct stream *s, const char *bytes, size_t n)
+{
+    while (n && isspace((unsigned char)bytes[n - 1]))
+        n--;
+    while (n && isspace((unsigned char)*bytes)) {
+        bytes++;
+        n--;
+    }
+    if (!n)
+        return;
+    n = n < WORDS ? n : WORDS;
+    memcpy(s->last, bytes, n);
+    s->last[n] = '\0';
+}
+
+static void keep_line(void *arg, const char *bytes, size_t n)
+{
+    struct stream *s = arg;
+
+    str_add(&s->of->block, bytes, n);
+    remember(s, bytes, n);
+}
+
+static void show_line(void *arg, const char *bytes, size_t n)
+{
+    struct stream *s = arg;
+
+    echo_line(s->of->spec.echo, s->of->spec.fd[s->which], s->of->prefix, bytes, n);
+}
+
+static void write_block(struct output *o)
+{
+    const char *at = o->block.text;
+    size_t left = o->block.len;
+
+    while (left && !o->why) {
+        ssize_t k = write(o->file, at, left);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0) {
+            o->why = errno;
+            break;
+        }
+        at += k;
+        left -= (size_t)k;
+    }
+    str_clear(&o->block);
+}
+
+void output_bytes(struct output *o, enum output_stream which, const char *bytes,
+                  size_t n)
+{
+    struct stream *s = &o->stream[which];
+
+    line_feed(&s->kept, bytes, n, keep_line, s);
+    write_block(o);
+    if (o->spec.echo)
+        line_feed(&s->shown, bytes, n, show_line, s);
+}
+
+void output_end(struct output *o, enum output_stream which)
+{
+    struct stream *s = &o->stream[which];
+
+    line_finish(&s->kept, keep_line, s);
+    write_block(o);
+    if (o->spec.echo)
+        line_finish(&s->shown, show_line, s);
+}
+
+const char *output_last_words(const struct output *o)
+{
+    const struct stream *err = &o->stream[OUTPUT_ERR];
+
+    return *err->last ? err->last : o->stream[OUTPUT_OUT].last;
+}
+
+int output_close(struct output *o, struct err *err)
+{
+    int why;
+
+    if (!o)
+        return 0;
+    why = o->why;
+    if (close(o->file) < 0 && !why)
+        why = errno;
+    if (why)
+        err_set(err, ERR_SYSTEM, "%s: %s", o->path, strerror(why));
+    for (int i = 0; i < 2; i++) {
+        str_release(&o->stream[i].kept.held);
+        str_release(&o->stream[i].shown.held);
+    }
+    str_release(&o->block);
+    free(o->path);
+    free(o->prefix);
+    free(o);
+    return why ? -1 : 0;
+}

@@ -1,0 +1,39 @@
+/* output.h - what one rank prints: kept whole in a file, shown line by line.
+ *
+ * The file (ranks/HOST.RANK.log) holds the bytes of stdout and stderr unchanged,
+ * a line of one never inside a line of the other.  On the launcher's stdout and
+ * stderr each line stands whole behind "host:rank: " (case C18). */
+#ifndef LAUNCHER_OUTPUT_H
+#define LAUNCHER_OUTPUT_H
+
+#include <stddef.h>
+
+struct echo;
+struct err;
+struct output;
+
+enum output_stream { OUTPUT_OUT, OUTPUT_ERR };
+
+struct output_spec {
+    const char *host;
+    int rank;
+    const char *path;  /* the file, made with mode 0600 */
+    struct echo *echo; /* NULL: keep it in the file only */
+    int fd[2];         /* where stdout and stderr are shown: 1 or 2 */
+    int terminal[2];   /* fd[] is a terminal: show progress bars move */
+};
+
+int output_open(struct output **out, const struct output_spec *s, struct err *err);
+void output_bytes(struct output *o, enum output_stream which, const char *bytes,
+                  size_t n);
+void output_end(struct output *o,
+                enum output_stream which); /* the rest of a last line */
+
+/* The last line that was not blank, of stderr if it has one, else of stdout;
+ * "" when there was none.  Without newline, at most 400 bytes.  Borrowed. */
+const char *output_last_words(const struct output *o);
+
+/* Returns 0, or -1 when some write to the file failed (say, the disk is full). */
+int output_close(struct output *o, struct err *err); /* NULL is fine */
+
+#endif

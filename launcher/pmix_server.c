@@ -1,0 +1,392 @@
+#include "launcher/pmix_server.h"
+
+#include <pmix.h>
+#include <pmix_server.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "launcher/pmix_server_job.h"
+
+const int pmixd_not_found = PMIX_ERR_NOT_FOUND;
+
+struct pmixd {
+    pmix_nspace_t nspace;
+    int ready; /* eventfd: counts queued events */
+    pthread_mutex_t lock;
+    struct pmixd_event *first, **last;
+};
+
+static struct pmixd *the_server; /* upcalls carry no pointer of ours */
+
+/* What a ticket of PMIXD_FENCE and PMIXD_MODEX holds. */
+struct ticket {
+    pmix_modex_cbfunc_t answer;
+    void *cbdata;
+};
+
+/* ---- the queue ---- */
+
+static void push(struct pmixd_event *e)
+{
+    struct pmixd *s = the_server;
+    uint64_t one = 1;
+
+    pthread_mutex_lock(&s->lock);
+    *s->last = e;
+    s->last = &e->next;
+    pthread_mutex_unlock(&s->lock);
+    (void)!write(s->ready, &one, sizeof(one));
+}
+
+static struct pmixd_event *event_new(enum pmixd_what what, int rank)
+{
+    struct pmixd_event *e = xcalloc(1, sizeof(*e));
+
+    e->what = what;
+    e->rank = rank;
+    return e;
+}
+
+int pmixd_fd(const struct pmixd *s)
+{
+    return s->ready;
+}
+
+struct pmixd_event *pmixd_next(struct pmixd *s)
+{
+    struct pmixd_event *e;
+    uint64_t count;
+
+    pthread_mutex_lock(&s->lock);
+    e = s->first;
+    if (e) {
+        s->first = e->next;
+        if (!s->first)
+            s->last = &s->first;
+    } else {
+        (void)!read(s->ready, &count, sizeof(count));
+    }
+    pthread_mutex_unlock(&s->lock);
+    return e;
+}
+
+void pmixd_event_free(struct pmixd_event *e)
+{
+    if (!e)
+        return;
+    free(e->text);
+    free(e->blob);
+    free(e->ranks);
+    free(e);
+}
+
+/* ---- upcalls: on the library's thread; PMIx sets their parameters ---- */
+
+static pmix_status_t client_connected(const pmix_proc_t *proc, void *object,
+                                      pmix_info_t info[], size_t n,
+                                      pmix_op_cbfunc_t done, void *cbdata)
+{
+    (void)object, (void)info, (void)n, (void)done, (void)cbdata;
+    push(event_new(PMIXD_CONNECTED, (int)proc->rank));
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
+static pmix_status_t client_finalized(const pmix_proc_t *proc, void *object,
+                                      pmix_op_cbfunc_t done, void *cbdata)
+{
+    (void)object, (void)done, (void)cbdata;
+    push(event_new(PMIXD_FINALIZED, (int)proc->rank));
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
+/* NOLINTNEXTLINE(readability-function-size) */
+static pmix_status_t client_aborts(const pmix_proc_t *proc, void *object, int status,
+                                   const char text[], pmix_proc_t procs[], size_t n,
+                                   pmix_op_cbfunc_t done, void *cbdata)
+{
+    struct pmixd_event *e = event_new(PMIXD_ABORTED, (int)proc->rank);
+
+    (void)object, (void)procs, (void)n, (void)done, (void)cbdata;
+    e->status = status;
+    e->text = xstrdup(text);
+    push(e);
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
+static struct ticket *ticket_new(pmix_modex_cbfunc_t answer, void *cbdata)
+{
+    struct ticket *t = xcalloc(1, sizeof(*t));
+
+    t->answer = answer;
+    t->cbdata = cbdata;
+    return t;
+}
+
+/* NOLINTNEXTLINE(readability-function-size) */
+static pmix_status_t fence(const pmix_proc_t procs[], size_t n,
+                           const pmix_info_t info[], size_t ninfo, char *data,
+                           size_t len, pmix_modex_cbfunc_t answer, void *cbdata)
+{
+    struct pmixd_event *e = event_new(PMIXD_FENCE, -1);
+
+    (void)info, (void)ninfo;
+    e->blob = data; /* ours from here on */
+    e->blob_len = len;
+    e->ranks = xcalloc(n, sizeof(*e->ranks));
+    for (size_t i = 0; i < n; i++)
+        if (procs[i].rank != PMIX_RANK_WILDCARD)
+            e->ranks[e->n_ranks++] = (int)procs[i].rank;
+    e->ticket = ticket_new(answer, cbdata);
+    push(e);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t direct_modex(const pmix_proc_t *proc, const pmix_info_t info[],
+                                  size_t n, pmix_modex_cbfunc_t answer, void *cbdata)
+{
+    struct pmixd_event *e = event_new(PMIXD_MODEX, (int)proc->rank);
+
+    (void)info, (void)n;
+    e->ticket = ticket_new(answer, cbdata);
+    push(e);
+    return PMIX_SUCCESS;
+}
+
+/* Ranks register handlers for events (Open MPI: "a peer died").  We end the run
+ * ourselves when one does, so there is nothing to route: accepted. */
+/* NOLINTNEXTLINE(readability-non-const-parameter) */
+static pmix_status_t register_events(pmix_status_t *codes, size_t n,
+                                     const pmix_info_t info[], size_t ninfo,
+                                     pmix_op_cbfunc_t done, void *cbdata)
+{
+    (void)codes, (void)n, (void)info, (void)ninfo, (void)done, (void)cbdata;
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
+/* NOLINTNEXTLINE(readability-non-const-parameter) */
+static pmix_status_t deregister_events(pmix_status_t *codes, size_t n,
+                                       pmix_op_cbfunc_t done, void *cbdata)
+{
+    (void)codes, (void)n, (void)done, (void)cbdata;
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
+static pmix_server_module_t upcalls = {
+    .client_connected2 = client_connected,
+    .client_finalized = client_finalized,
+    .abort = client_aborts,
+    .fence_nb = fence,
+    .direct_modex = direct_modex,
+    .register_events = register_events,
+    .deregister_events = deregister_events,
+};
+
+/* ---- waiting for calls that finish on the library's thread ---- */
+
+struct wait {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int done;
+    pmix_status_t status;
+};
+
+#define WAIT_INIT                                                            \
+    {                                                                        \
+        PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, PMIX_SUCCESS \
+    }
+
+static void wake(pmix_status_t status, void *cbdata)
+{
+    struct wait *w = cbdata;
+
+    pthread_mutex_lock(&w->lock);
+    w->status = status;
+    w->done = 1;
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* `started` is what the call itself returned. */
+static int finish(struct wait *w, pmix_status_t started, const char *call,
+                  struct err *err)
+{
+    if (started == PMIX_SUCCESS) {
+        pthread_mutex_lock(&w->lock);
+        while (!w->done)
+            pthread_cond_wait(&w->changed, &w->lock);
+        pthread_mutex_unlock(&w->lock);
+        started = w->status;
+    }
+    if (started == PMIX_SUCCESS || started == PMIX_OPERATION_SUCCEEDED)
+        return 0;
+    return err_set(err, ERR_SYSTEM, "%s: %s", call, PMIx_Error_string(started));
+}
+
+/* ---- life ---- */
+
+static int register_job(struct pmixd *s, const struct pmixd_config *c, struct err *err)
+{
+    char *dir = xasprintf("%s/%s", c->tmpdir, c->nspace);
+    struct wait w = WAIT_INIT;
+    pmix_data_array_t array;
+    int rc = -1, n;
+
+    if (mkdir(dir, 0700) < 0) {
+        err_set(err, ERR_SYSTEM, "%s: %m", dir);
+        goto out;
+    }
+    n = pmixd_describe_job(c, dir, &array, err);
+    if (n < 0)
+        goto out;
+    rc = finish(
+        &w,
+        PMIx_server_register_nspace(s->nspace, n, array.array, array.size, wake, &w),
+        "PMIx_server_register_nspace", err);
+    PMIX_DATA_ARRAY_DESTRUCT(&array);
+out:
+    free(dir);
+    return rc;
+}
+
+static int start(const struct pmixd_config *c, struct err *err)
+{
+    pmix_data_array_t array;
+    pmix_status_t rc;
+
+    pmixd_describe_server(c, &array);
+    rc = PMIx_server_init(&upcalls, array.array, array.size);
+    PMIX_DATA_ARRAY_DESTRUCT(&array);
+    if (rc != PMIX_SUCCESS)
+        return err_set(err, ERR_SYSTEM, "PMIx_server_init: %s", PMIx_Error_string(rc));
+    return 0;
+}
+
+int pmixd_open(struct pmixd **out, const struct pmixd_config *c, struct err *err)
+{
+    struct pmixd *s;
+
+    if (the_server)
+        return err_set(err, ERR_SYSTEM, "a PMIx server runs in this process already");
+    if (strlen(c->nspace) > PMIX_MAX_NSLEN)
+        return err_set(err, ERR_USAGE, "the job name %s is longer than PMIx takes (%d)",
+                       c->nspace, PMIX_MAX_NSLEN);
+    s = xcalloc(1, sizeof(*s));
+    PMIX_LOAD_NSPACE(s->nspace, c->nspace);
+    pthread_mutex_init(&s->lock, NULL);
+    s->last = &s->first;
+    s->ready = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    the_server = s;
+    if (start(c, err) < 0) {
+        the_server = NULL;
+        close(s->ready);
+        free(s);
+        return -1;
+    }
+    if (register_job(s, c, err) < 0) {
+        pmixd_close(s);
+        return -1;
+    }
+    *out = s;
+    return 0;
+}
+
+void pmixd_close(struct pmixd *s)
+{
+    struct wait w = WAIT_INIT;
+    struct pmixd_event *e;
+
+    if (!s)
+        return;
+    PMIx_server_deregister_nspace(s->nspace, wake, &w);
+    finish(&w, PMIX_SUCCESS, "PMIx_server_deregister_nspace", NULL);
+    PMIx_server_finalize();
+    the_server = NULL;
+    while ((e = pmixd_next(s))) {
+        if (e->what == PMIXD_FENCE || e->what == PMIXD_MODEX)
+            free(e->ticket); /* the asking rank is gone */
+        pmixd_event_free(e);
+    }
+    close(s->ready);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+int pmixd_add_rank(struct pmixd *s, int rank, struct env *env, struct err *err)
+{
+    struct wait w = WAIT_INIT;
+    char **added = NULL;
+    pmix_status_t rc;
+    pmix_proc_t p;
+
+    PMIX_LOAD_PROCID(&p, s->nspace, (pmix_rank_t)rank);
+    if (finish(&w, PMIx_server_register_client(&p, getuid(), getgid(), NULL, wake, &w),
+               "PMIx_server_register_client", err) < 0)
+        return -1;
+    rc = PMIx_server_setup_fork(&p, &added);
+    if (rc != PMIX_SUCCESS)
+        return err_set(err, ERR_SYSTEM, "PMIx_server_setup_fork: %s",
+                       PMIx_Error_string(rc));
+    for (char **v = added; v && *v; v++) {
+        char *eq = strchr(*v, '=');
+        *eq = '\0';
+        env_set(env, *v, eq + 1);
+    }
+    PMIX_ARGV_FREE(added);
+    return 0;
+}
+
+/* ---- answers ---- */
+
+static void answer(void *ticket, int status, const char *blob, size_t len)
+{
+    struct ticket *t = ticket;
+    char *copy = len ? xcalloc(len, 1) : NULL;
+
+    if (len)
+        memcpy(copy, blob, len);
+    t->answer(status, copy, len, t->cbdata, free, copy);
+    free(t);
+}
+
+void pmixd_fence_done(void *ticket, int status, const char *blob, size_t len)
+{
+    answer(ticket, status, blob, len);
+}
+
+void pmixd_modex_done(void *ticket, int status, const char *blob, size_t len)
+{
+    answer(ticket, status, blob, len);
+}
+
+static void fetched(pmix_status_t status, char *data, size_t len, void *cbdata)
+{
+    struct pmixd_event *e = event_new(PMIXD_FETCHED, -1);
+
+    e->status = status;
+    e->ticket = cbdata;
+    if (status == PMIX_SUCCESS && len) {
+        e->blob = xcalloc(len, 1);
+        memcpy(e->blob, data, len);
+        e->blob_len = len;
+    }
+    push(e);
+}
+
+int pmixd_fetch(struct pmixd *s, int rank, void *ticket, struct err *err)
+{
+    pmix_status_t rc;
+    pmix_proc_t p;
+
+    PMIX_LOAD_PROCID(&p, s->nspace, (pmix_rank_t)rank);
+    rc = PMIx_server_dmodex_request(&p, fetched, ticket);
+    if (rc == PMIX_SUCCESS)
+        return 0;
+    return err_set(err, ERR_SYSTEM, "PMIx_server_dmodex_request: %s",
+                   PMIx_Error_string(rc));
+}

@@ -1,0 +1,190 @@
+#include "launcher/run_command.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/js.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "launcher/proc.h"
+#include "launcher/rank_env.h"
+#include "launcher/run.h"
+#include "launcher/secret.h"
+#include "recipes/recipe.h"
+#include "topology/place.h"
+#include "topology/topology.h"
+
+const char *run_name(const struct run_request *q)
+{
+    const char *slash;
+
+    if (!q->command)
+        return q->recipe->name;
+    slash = strrchr(q->command[0], '/');
+    return slash ? slash + 1 : q->command[0];
+}
+
+/* muster-train stands beside muster, else in PATH. */
+static char *find_trainer(struct err *err)
+{
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    char *slash, *path = NULL;
+
+    if (n > 0) {
+        self[n] = '\0';
+        slash = strrchr(self, '/');
+        path = xasprintf("%.*s/muster-train", (int)(slash - self), self);
+        if (access(path, X_OK) == 0)
+            return path;
+        free(path);
+    }
+    return proc_find("muster-train", getenv("PATH"), err);
+}
+
+static void add_training(const struct run_request *q, const char *dir,
+                         const char *program, struct strlist *argv)
+{
+    char *recipe = xasprintf("%s/recipe.yaml", dir ? dir : "RUN_DIR");
+
+    strlist_add(argv, program);
+    strlist_add(argv, "--recipe");
+    strlist_add(argv, recipe);
+    strlist_add(argv, "--run-dir");
+    strlist_add(argv, dir ? dir : "RUN_DIR");
+    if (q->resume) {
+        strlist_add(argv, "--resume");
+        strlist_add(argv, q->resume);
+    }
+    free(recipe);
+}
+
+int run_command(const struct run_request *q, const char *dir, struct strlist *argv,
+                char **program, struct err *err)
+{
+    char *found =
+        q->command ? proc_find(q->command[0], getenv("PATH"), err) : find_trainer(err);
+
+    if (!found)
+        return -1;
+    if (!q->command)
+        add_training(q, dir, found, argv);
+    for (int i = 0; q->command && q->command[i]; i++)
+        strlist_add(argv, q->command[i]);
+    argv->item = xrealloc(argv->item, (size_t)argv->n + 1, sizeof(*argv->item));
+    argv->item[argv->n] = NULL;
+    *program = found;
+    return 0;
+}
+
+/* ---- showing it ---- */
+
+/* What differs from the user's environment, as arguments of env(1). */
+static void add_changes(struct str *s, const struct env *e)
+{
+    for (char **v = environ; *v; v++) {
+        char *name = xstrndup(*v, strcspn(*v, "="));
+        if (!env_get(e, name)) {
+            str_adds(s, " -u ");
+            shell_add_word(s, name);
+        }
+        free(name);
+    }
+    for (int i = 0; i < e->n; i++) {
+        int there = 0;
+        for (char **v = environ; *v && !there; v++)
+            there = strcmp(*v, e->item[i]) == 0;
+        if (there)
+            continue;
+        str_adds(s, " ");
+        secret_add_setting(s, e->item[i]);
+    }
+}
+
+/* One line for sh: env NAME=VALUE ... program argument ... */
+static char *command_line(const struct run_request *q, int rank, char *const *argv,
+                          struct err *err)
+{
+    struct str s = STR_INIT;
+    struct env e;
+
+    if (rank_env_build(&e, environ, q, rank, err) < 0)
+        return NULL;
+    str_adds(&s, "env");
+    add_changes(&s, &e);
+    str_adds(&s, " ");
+    secret_add_command(&s, argv);
+    env_release(&e);
+    return str_take(&s);
+}
+
+static const char *node_name(const struct run_request *q, int rank)
+{
+    return q->topology->nodes[q->placement->rank[rank].node].name;
+}
+
+struct js *run_plan_json(const struct run_request *q, const char *dir, struct err *err)
+{
+    struct js *o = js_document("plan"), *ranks = js_array(), *commands = js_array();
+    struct strlist argv = { 0 };
+    char *program = NULL, *line;
+    int ok = run_command(q, dir, &argv, &program, err) == 0;
+
+    js_put_int(o, "world", q->placement->world);
+    js_put(o, "ranks", ranks);
+    js_put(o, "commands", commands);
+    for (int r = 0; ok && r < q->placement->world; r++) {
+        struct js *one = js_object();
+        js_put_int(one, "rank", r);
+        js_put_str(one, "node", node_name(q, r));
+        js_put_int(one, "gpu", rank_uses_gpu(q, r) ? q->placement->rank[r].gpu : -1);
+        js_put_str(one, "cpus", q->placement->rank[r].cpus);
+        js_push(ranks, one);
+        line = command_line(q, r, argv.item, err);
+        ok = line != NULL;
+        if (line)
+            js_push(commands, js_string(line));
+        free(line);
+    }
+    strlist_release(&argv);
+    free(program);
+    if (ok)
+        return o;
+    js_free(o);
+    return NULL;
+}
+
+char *run_dry(const struct run_request *q, struct err *err)
+{
+    struct strlist argv = { 0 };
+    struct str s = STR_INIT;
+    char *program = NULL, *line;
+    int ok = run_command(q, NULL, &argv, &program, err) == 0;
+
+    if (ok) {
+        str_adds(&s, "# starts ");
+        shell_add_word(&s, program);
+        str_adds(&s, "; added at the start: PMIX_* (the PMIx server of the run), "
+                     "MASTER_PORT\n# (a free port, unless set), MUSTER_RUN, "
+                     "MUSTER_JOB_KEY, MUSTER_EVENT_FD, MUSTER_GUARD,\n# "
+                     "OMPI_MCA_btl_vader_backing_directory (unless set)\n");
+    }
+    for (int r = 0; ok && r < q->placement->world; r++) {
+        const struct place *at = &q->placement->rank[r];
+        line = command_line(q, r, argv.item, err);
+        ok = line != NULL;
+        if (line)
+            str_addf(&s, "# rank %d on %s%s%s\n%s\n", r, node_name(q, r),
+                     *at->cpus ? ", CPUs " : "", at->cpus, line);
+        free(line);
+    }
+    strlist_release(&argv);
+    free(program);
+    if (ok)
+        return str_take(&s);
+    str_release(&s);
+    return NULL;
+}

@@ -1,0 +1,361 @@
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/js.h"
+#include "base/mem.h"
+#include "launcher/echo.h"
+#include "launcher/guard.h"
+#include "launcher/output.h"
+#include "launcher/pmix_server.h"
+#include "launcher/run_state.h"
+#include "launcher/sweep.h"
+
+enum {
+    SCAN_MS = 25,        /* between looks at /proc while a run ends */
+    KILL_MS = 10000,     /* how long KILL is tried */
+    HOLD_BACK_MS = 2000, /* how long a slow reader may hold up the ranks */
+};
+
+/* ---- ending ---- */
+
+static void send_away(struct run *run, int signo)
+{
+    for (int r = 0; r < run->world; r++)
+        run->rank[r].sent_away |= run->rank[r].proc.pid > 0 && !run->rank[r].proc.ended;
+    sweep_signal(run->mark, signo);
+}
+
+static void begin_ending(struct run *run)
+{
+    int64_t grace = run->q->grace_ms > 0 ? run->q->grace_ms : RUN_GRACE_MS;
+
+    run->phase = RUN_ENDING;
+    run->phase_ends = clock_ms() + grace;
+    run->next_scan = clock_ms() + SCAN_MS;
+    send_away(run, SIGTERM);
+}
+
+static void begin_killing(struct run *run)
+{
+    run->phase = RUN_KILLING;
+    run->phase_ends = clock_ms() + KILL_MS;
+    run->next_scan = clock_ms();
+}
+
+void run_end(struct run *run, int status, const char *cause, int culprit,
+             const char *reason)
+{
+    struct run_result *r = run->result;
+
+    if (*r->cause)
+        return;
+    snprintf(r->cause, sizeof(r->cause), "%s", cause);
+    r->status = status;
+    r->culprit = culprit;
+    r->reason = xstrdup(reason);
+    if (run->phase == RUN_GOING)
+        begin_ending(run);
+}
+
+/* Ranks are gone: is anything else of the run still there? */
+static int is_empty(const struct run *run)
+{
+    struct sweep_process *left;
+    int n = sweep_find(run->mark, &left);
+
+    free(left);
+    return n == 0;
+}
+
+static void give_up(struct run *run)
+{
+    run_end(run, ERR_SYSTEM, "start", -1,
+            "processes of the run cannot be killed (state D?)");
+    run->phase = RUN_OVER;
+}
+
+static void go_on_ending(struct run *run, int64_t now)
+{
+    if (run->phase == RUN_GOING && run->alive == 0) {
+        if (is_empty(run))
+            run->phase = RUN_OVER;
+        else
+            begin_ending(run); /* what ranks left behind */
+        return;
+    }
+    if (run->phase == RUN_GOING || now < run->next_scan)
+        return;
+    run->next_scan = now + SCAN_MS;
+    if (run->alive == 0 && is_empty(run))
+        run->phase = RUN_OVER;
+    else if (run->phase == RUN_KILLING && now >= run->phase_ends)
+        give_up(run);
+    else if (run->phase == RUN_KILLING)
+        send_away(run, SIGKILL);
+    else if (now >= run->phase_ends)
+        begin_killing(run);
+}
+
+/* ---- what ranks print and report ---- */
+
+static void event_line(void *arg, const char *bytes, size_t n)
+{
+    const struct run_rank *at = ((void **)arg)[1];
+    struct run *run = ((void **)arg)[0];
+
+    run_event_line(run, (int)(at - run->rank), bytes, n);
+}
+
+static void take(struct run *run, enum run_source source, struct run_rank *r,
+                 const char *bytes, size_t n)
+{
+    void *arg[2] = { run, r };
+
+    if (source == RUN_EVENTS) {
+        line_feed(&r->events, bytes, n, event_line, arg);
+        return;
+    }
+    output_bytes(r->output, source == RUN_OUT ? OUTPUT_OUT : OUTPUT_ERR, bytes, n);
+    if (run->watch)
+        watch_output(run->watch, (int)(r - run->rank), clock_ms());
+}
+
+static void stream_over(enum run_source source, struct run_rank *r, int *fd)
+{
+    close(*fd); /* leaves its epoll by that */
+    *fd = -1;
+    if (source != RUN_EVENTS)
+        output_end(r->output, source == RUN_OUT ? OUTPUT_OUT : OUTPUT_ERR);
+}
+
+static int *stream_fd(struct run_rank *r, enum run_source source)
+{
+    return source == RUN_OUT   ? &r->proc.out
+           : source == RUN_ERR ? &r->proc.err
+                               : &r->proc.event;
+}
+
+/* Read one stream of a rank; up to `most` reads, so that none starves others. */
+static void read_stream(struct run *run, enum run_source source, int rank, int most)
+{
+    struct run_rank *r = &run->rank[rank];
+    int *fd = stream_fd(r, source);
+    char buf[16384];
+
+    while (*fd >= 0 && most-- > 0) {
+        ssize_t n = read(*fd, buf, sizeof(buf));
+        if (n > 0)
+            take(run, source, r, buf, (size_t)n);
+        else if (n == 0)
+            stream_over(source, r, fd);
+        else if (errno != EINTR)
+            return;
+    }
+}
+
+static void take_server_events(struct run *run)
+{
+    struct pmixd_event *e;
+
+    while ((e = pmixd_next(run->server)))
+        run_event_pmix(run, e);
+}
+
+/* ---- ends of ranks ---- */
+
+/* Everything a rank said before it ended comes before its end. */
+static void rank_ended(struct run *run, int rank, int wait_status)
+{
+    struct run_rank *r = &run->rank[rank];
+    struct js *o = js_object();
+
+    run->alive--;
+    take_server_events(run);
+    read_stream(run, RUN_EVENTS, rank, 64);
+    read_stream(run, RUN_OUT, rank, 64);
+    read_stream(run, RUN_ERR, rank, 64);
+    proc_reaped(&r->proc, wait_status);
+    run->result->rank_status[rank] = r->sent_away ? -1 : r->proc.status;
+    js_put_int(o, "status", r->proc.status);
+    js_put_bool(o, "by_muster", r->sent_away);
+    run_event_note(run, rank, "exit", o);
+    if (!r->sent_away)
+        watch_exit(run->watch, rank, r->proc.status, output_last_words(r->output));
+}
+
+static void reap(struct run *run)
+{
+    int raw;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &raw, WNOHANG)) > 0)
+        for (int r = 0; r < run->world; r++)
+            if (run->rank[r].proc.pid == pid && !run->rank[r].proc.ended)
+                rank_ended(run, r, raw);
+}
+
+/* ---- signals to the launcher ---- */
+
+static void pause_ranks(struct run *run)
+{
+    if (run->paused_at)
+        return;
+    run->paused_at = clock_ms();
+    for (int r = 0; r < run->world; r++)
+        proc_signal(&run->rank[r].proc, SIGSTOP);
+}
+
+static void resume_ranks(struct run *run)
+{
+    if (!run->paused_at)
+        return;
+    watch_shift(run->watch, clock_ms() - run->paused_at);
+    run->paused_at = 0;
+    for (int r = 0; r < run->world; r++)
+        proc_signal(&run->rank[r].proc, SIGCONT);
+}
+
+static void stop(struct run *run, int signo)
+{
+    char text[96];
+
+    resume_ranks(run);
+    if (run->phase != RUN_GOING && run->phase != RUN_KILLING && signo != SIGHUP) {
+        begin_killing(run); /* asked twice: no more grace */
+        return;
+    }
+    if (guard_is_gone())
+        snprintf(text, sizeof(text), "muster's guardian process died");
+    else
+        snprintf(text, sizeof(text), "stopped by signal %d (%s)", signo,
+                 strsignal(signo));
+    run_end(run, 128 + signo, "stopped", -1, text);
+}
+
+static void take_signals(struct run *run)
+{
+    struct signalfd_siginfo s;
+
+    while (read(run->signals, &s, sizeof(s)) == (ssize_t)sizeof(s)) {
+        int signo = (int)s.ssi_signo;
+        if (signo == SIGUSR1 || signo == SIGUSR2)
+            for (int r = 0; r < run->world; r++)
+                proc_signal(&run->rank[r].proc, signo);
+        else if (signo == SIGTSTP)
+            pause_ranks(run);
+        else if (signo == SIGCONT)
+            resume_ranks(run);
+        else if (signo != SIGCHLD)
+            stop(run, signo);
+    }
+}
+
+/* ---- a slow reader ---- */
+
+static void listen_to_outputs(struct run *run, int on)
+{
+    struct epoll_event e = { .events = EPOLLIN,
+                             .data.u64 = (uint64_t)RUN_OUTPUTS << 32 };
+
+    if (run->listening != on)
+        epoll_ctl(run->epoll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, run->outputs, &e);
+    run->listening = on;
+}
+
+/* The ranks wait for a slow reader, but not for ever: then lines are dropped. */
+static void hold_back(struct run *run, int64_t now)
+{
+    if (!run->echo)
+        return;
+    if (!echo_full(run->echo))
+        run->full_since = 0;
+    else if (!run->full_since)
+        run->full_since = now;
+    listen_to_outputs(run, !run->full_since || now - run->full_since >= HOLD_BACK_MS);
+}
+
+/* ---- the loop ---- */
+
+static void dispatch(struct run *run, const struct epoll_event *e);
+
+static void take_outputs(struct run *run)
+{
+    struct epoll_event e[64];
+    int n = epoll_wait(run->outputs, e, 64, 0);
+
+    for (int i = 0; i < n; i++)
+        dispatch(run, &e[i]);
+}
+
+static void dispatch(struct run *run, const struct epoll_event *e)
+{
+    enum run_source source = (enum run_source)(e->data.u64 >> 32);
+
+    if (source == RUN_SIGNALS)
+        take_signals(run);
+    else if (source == RUN_SERVER)
+        take_server_events(run);
+    else if (source == RUN_OUTPUTS)
+        take_outputs(run);
+    else
+        read_stream(run, source, (int)(e->data.u64 & UINT32_MAX), 4);
+}
+
+static int sooner(int64_t a, int64_t b)
+{
+    return (int)(a < b ? (a > 0 ? a : 0) : b);
+}
+
+static int wait_ms(const struct run *run, int64_t now)
+{
+    int64_t next = watch_next(run->watch);
+    int ms = 1000;
+
+    if (run->phase == RUN_GOING && next >= 0 && !run->paused_at)
+        ms = sooner(next - now, ms);
+    if (run->phase != RUN_GOING)
+        ms = sooner(run->next_scan - now, ms);
+    if (run->full_since)
+        ms = sooner(10, ms);
+    return ms;
+}
+
+static void judge(struct run *run, int64_t now)
+{
+    const struct watch_verdict *v = run->phase == RUN_GOING && !run->paused_at
+                                        ? watch_judge(run->watch, now)
+                                        : NULL;
+
+    if (v)
+        run_end(run, v->status, v->cause, v->culprit, v->reason);
+}
+
+void run_loop(struct run *run)
+{
+    struct epoll_event e[64];
+
+    while (run->phase != RUN_OVER) {
+        int64_t now = clock_ms();
+        int n = epoll_wait(run->epoll, e, 64, wait_ms(run, now));
+        for (int i = 0; i < n; i++)
+            dispatch(run, &e[i]);
+        reap(run);
+        now = clock_ms();
+        judge(run, now);
+        go_on_ending(run, now);
+        hold_back(run, now);
+        fflush(run->events);
+    }
+    /* All writers are gone: what is left in the pipes is the end of it. */
+    for (int r = 0; r < run->world; r++)
+        for (int s = RUN_OUT; s <= RUN_EVENTS; s++)
+            read_stream(run, (enum run_source)s, r, 64);
+}

@@ -1,0 +1,107 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/js.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "launcher/run_state.h"
+
+void run_result_init(struct run_result *r, const char *id, const char *dir, int world)
+{
+    *r = (struct run_result){ .culprit = -1, .world = world, .steps = -1 };
+    snprintf(r->id, sizeof(r->id), "%s", id);
+    r->dir = xstrdup(dir);
+    r->rank_status = xcalloc((size_t)world, sizeof(*r->rank_status));
+    for (int i = 0; i < world; i++)
+        r->rank_status[i] = -1;
+    r->loss_first = r->loss_last = r->validation_loss = NAN;
+    r->tokens_per_s_per_gpu = r->step_s = NAN;
+    r->mfu_reference = r->mfu_causal = r->memory_percent = NAN;
+}
+
+void run_result_release(struct run_result *r)
+{
+    free(r->dir);
+    free(r->reason);
+    free(r->rank_status);
+    js_free(r->summary);
+    *r = (struct run_result){ 0 };
+}
+
+/* Steps of a run that was cut short speak for themselves; the summary, when it
+ * comes, knows better (medians). */
+static void take_numbers(struct run_result *r, const struct js *e)
+{
+    const struct {
+        const char *key;
+        double *to;
+    } numbers[] = {
+        { "loss_first", &r->loss_first },
+        { "loss_last", &r->loss_last },
+        { "validation_loss", &r->validation_loss },
+        { "tokens_per_s_per_gpu", &r->tokens_per_s_per_gpu },
+        { "mfu_reference", &r->mfu_reference },
+        { "mfu_causal", &r->mfu_causal },
+        { "memory_percent", &r->memory_percent },
+        { "step_s", &r->step_s },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+        *numbers[i].to = js_get_real(e, numbers[i].key, *numbers[i].to);
+}
+
+void run_result_event(struct run_result *r, const struct js *e)
+{
+    const char *name = js_str(e, "event", "");
+    int step = str_eq(name, "step");
+
+    if (!step && !str_eq(name, "done") && !str_eq(name, "stopped"))
+        return;
+    take_numbers(r, e);
+    r->steps = js_get_int(e, step ? "step" : "steps", r->steps);
+    if (step) {
+        r->loss_last = js_get_real(e, "loss", r->loss_last);
+        if (isnan(r->loss_first))
+            r->loss_first = r->loss_last;
+        return;
+    }
+    js_free(r->summary);
+    r->summary = js_ref((struct js *)e);
+}
+
+static struct js *statuses(const struct run_result *r)
+{
+    struct js *a = js_array();
+
+    for (int i = 0; i < r->world; i++)
+        js_push(a, r->rank_status[i] < 0 ? js_string(NULL) : js_int(r->rank_status[i]));
+    return a;
+}
+
+struct js *run_result_json(const struct run_result *r)
+{
+    struct js *o = js_document("launch");
+
+    js_put_str(o, "run", r->id);
+    js_put_str(o, "dir", r->dir);
+    js_put_int(o, "status", r->status);
+    js_put_str(o, "cause", r->cause);
+    js_put_str(o, "reason", r->reason);
+    js_put(o, "culprit", r->culprit < 0 ? js_string(NULL) : js_int(r->culprit));
+    js_put(o, "rank_status", statuses(r));
+    js_put_int(o, "world", r->world);
+    js_put(o, "steps", r->steps < 0 ? js_string(NULL) : js_int(r->steps));
+    js_put_real(o, "loss_first", r->loss_first);
+    js_put_real(o, "loss_last", r->loss_last);
+    js_put_real(o, "validation_loss", r->validation_loss);
+    js_put_real(o, "tokens_per_s_per_gpu", r->tokens_per_s_per_gpu);
+    js_put_real(o, "mfu_reference", r->mfu_reference);
+    js_put_real(o, "mfu_causal", r->mfu_causal);
+    js_put_real(o, "memory_percent", r->memory_percent);
+    js_put_real(o, "step_s", r->step_s);
+    if (r->summary)
+        js_put(o, "summary", js_ref(r->summary));
+    return o;
+}

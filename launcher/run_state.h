@@ -1,0 +1,85 @@
+/* run_state.h - one run while it runs.  Inner to run.c, run_start.c, run_loop.c. */
+#ifndef LAUNCHER_RUN_STATE_H
+#define LAUNCHER_RUN_STATE_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "launcher/line.h"
+#include "launcher/proc.h"
+#include "launcher/run.h"
+#include "launcher/watch.h"
+
+struct echo;
+struct js;
+struct output;
+struct pmixd;
+struct pmixd_event;
+
+struct run_rank {
+    struct proc proc; /* pid 0: not started */
+    struct output *output;
+    struct line_buffer events; /* of the event pipe */
+    int sent_away;             /* muster ended it */
+};
+
+enum run_phase {
+    RUN_GOING,
+    RUN_ENDING,  /* TERM was sent; KILL follows at phase_ends */
+    RUN_KILLING, /* KILL is sent until nothing is left, or phase_ends */
+    RUN_OVER
+};
+
+struct run {
+    const struct run_request *q;
+    struct run_result *result;
+    struct err *err;
+    char *id, *dir;
+    char *mark; /* "MUSTER_RUN=ID": in the environment of all its processes */
+    int world;
+    struct run_rank *rank;
+    struct watch_plan *plan; /* [world] */
+    struct watch *watch;
+    struct pmixd *server;
+    char *tmpdir, *shmdir; /* shmdir: NULL where there is no /dev/shm */
+    struct echo *echo;
+    struct proc_before before;
+    FILE *events;
+    int epoll;   /* signals, the PMIx server, event pipes, and `outputs` */
+    int outputs; /* an epoll of the ranks' stdout and stderr: can be set aside */
+    int signals;
+    int alive; /* ranks not reaped */
+    enum run_phase phase;
+    int64_t phase_ends, next_scan;
+    int64_t paused_at;  /* Ctrl-Z; 0: not paused */
+    int64_t full_since; /* the echo is full: outputs are set aside; 0: no */
+    int listening;      /* `outputs` is in `epoll` */
+};
+
+/* What an epoll event is about: kind, rank. */
+enum run_source { RUN_SIGNALS, RUN_SERVER, RUN_OUTPUTS, RUN_OUT, RUN_ERR, RUN_EVENTS };
+
+/* run_start.c: the folder, its files, the server and the ranks.  -1: nothing was
+ * started (err says why).  A rank that cannot be started ends the run instead. */
+int run_start(struct run *run, struct err *err);
+void run_stop_server(struct run *run);
+const char *run_host(const struct run *run, int rank);
+
+/* run_loop.c: until every process of the run is gone. */
+void run_loop(struct run *run);
+/* Decide the outcome, once, and begin to end the run.  `reason` is copied. */
+void run_end(struct run *run, int status, const char *cause, int culprit,
+             const char *reason);
+
+/* run_event.c: what ranks report, into events.jsonl, the watch and the result. */
+void run_event_line(struct run *run, int rank, const char *bytes, size_t n);
+void run_event_pmix(struct run *run, struct pmixd_event *e); /* frees e */
+/* An event of the launcher's own; takes `fields` over (may be NULL). */
+void run_event_note(struct run *run, int rank, const char *event, struct js *fields);
+
+/* run_result.c */
+void run_result_init(struct run_result *r, const char *id, const char *dir, int world);
+/* A "step", "done" or "stopped" event of rank 0. */
+void run_result_event(struct run_result *r, const struct js *event);
+
+#endif
