@@ -1,0 +1,259 @@
+/* muster plan - what would run, where, how large, about how fast. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/js.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "launcher/cmd.h"
+#include "launcher/plan.h"
+#include "recipes/value.h"
+#include "topology/place.h"
+#include "topology/topology.h"
+
+struct options {
+    const char *recipe, *cluster;
+    int gpus; /* 0: not said */
+    struct strlist sets;
+    struct predict_assumptions assumed;
+    int json, help_recipe, markdown, all_ranks;
+};
+
+enum { OPT_HELP_RECIPE = 256, OPT_MARKDOWN, OPT_ALL_RANKS, OPT_EFFICIENCY };
+
+/* clang-format off */
+static const struct argp_option table[] = {
+    { "gpus", 'g', "N", 0, "ranks of the run, one a GPU or CPU slot", 0 },
+    { "cluster", 'c', "FILE", 0,
+      "the machines: a specification, or KIND:FILE as `muster topo --source` takes it "
+      "(default: the recipe's cluster.file, else this machine)", 0 },
+    { "set", 's', "KEY=VALUE", 0, "change a key of the recipe", 0 },
+    { "json", 'j', NULL, 0, "one JSON object", 0 },
+    { "all-ranks", OPT_ALL_RANKS, NULL, 0, "list every rank of a large run", 0 },
+    { "efficiency", OPT_EFFICIENCY, "SHARE", 0,
+      "share of the peak that compute is assumed to reach (default 0.40)", 0 },
+    { "help-recipe", OPT_HELP_RECIPE, NULL, 0, "list every key a recipe may have", 0 },
+    { "markdown", OPT_MARKDOWN, NULL, 0, "with --help-recipe: as a Markdown table", 0 },
+    { 0 },
+};
+/* clang-format on */
+
+static error_t parse_gpus(struct options *o, const char *arg, struct argp_state *state)
+{
+    struct err e = ERR_INIT;
+    int64_t n = 0;
+
+    if (value_int64(arg, &n, &e) < 0)
+        argp_error(state, "--gpus: %s", err_text(&e));
+    else if (n < 1 || n > 1000000)
+        argp_error(state, "--gpus: '%s' is not in the range 1 to 1000000", arg);
+    else
+        o->gpus = (int)n;
+    err_release(&e);
+    return o->gpus ? 0 : EINVAL;
+}
+
+static error_t parse_efficiency(struct options *o, const char *arg,
+                                struct argp_state *state)
+{
+    struct err e = ERR_INIT;
+    double share = 0;
+
+    if (value_real(arg, &share, &e) < 0)
+        argp_error(state, "--efficiency: %s", err_text(&e));
+    else if (!(share > 0 && share <= 1))
+        argp_error(state, "--efficiency: '%s' is not in the range 0 to 1", arg);
+    else
+        o->assumed.efficiency = share;
+    err_release(&e);
+    return o->assumed.efficiency > 0 ? 0 : EINVAL;
+}
+
+static error_t parse_argument(struct options *o, char *arg, struct argp_state *state)
+{
+    if (!o->recipe) {
+        o->recipe = arg;
+        return 0;
+    }
+    argp_error(state, "one recipe is planned, '%s' is a second one", arg);
+    return EINVAL;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct options *o = state->input;
+
+    switch (key) {
+    case 'g':
+        return parse_gpus(o, arg, state);
+    case 'c':
+        o->cluster = arg;
+        return 0;
+    case 's':
+        strlist_add(&o->sets, arg);
+        return 0;
+    case 'j':
+        o->json = 1;
+        return 0;
+    case OPT_ALL_RANKS:
+        o->all_ranks = 1;
+        return 0;
+    case OPT_EFFICIENCY:
+        return parse_efficiency(o, arg, state);
+    case OPT_HELP_RECIPE:
+        o->help_recipe = 1;
+        return 0;
+    case OPT_MARKDOWN:
+        o->markdown = 1;
+        return 0;
+    case ARGP_KEY_ARG:
+        return parse_argument(o, arg, state);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int apply_sets(struct recipe *r, const struct strlist *sets, struct err *err)
+{
+    for (int i = 0; i < sets->n; i++) {
+        const char *equals = strchr(sets->item[i], '=');
+        char *key;
+        int rc;
+
+        if (!equals)
+            return err_set(err, ERR_USAGE, "--set takes KEY=VALUE, not '%s'",
+                           sets->item[i]);
+        key = xstrndup(sets->item[i], (size_t)(equals - sets->item[i]));
+        rc = recipe_set(r, key, equals + 1, err);
+        free(key);
+        if (rc < 0)
+            return err_wrap(err, "--set");
+    }
+    return 0;
+}
+
+/* --cluster wins over the recipe's file; a bare name is a specification. */
+static int read_topology(const struct options *o, const struct recipe *r,
+                         struct topology **out, struct err *err)
+{
+    const char *file = o->cluster ? o->cluster : r->cluster.file;
+    const char *colon = file ? strchr(file, ':') : NULL;
+
+    if (!file || !file[0])
+        return topology_from_source("sysfs", out, err);
+    if (colon && !memchr(file, '/', (size_t)(colon - file)))
+        return topology_from_source(file, out, err);
+    return topology_from_spec(file, out, err);
+}
+
+/* Quoted for a POSIX shell when it has to be. */
+static void add_word(struct str *s, const char *word)
+{
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                               "0123456789_-./=:,+@%";
+
+    if (*word && word[strspn(word, safe)] == '\0') {
+        str_adds(s, word);
+        return;
+    }
+    str_adds(s, "'");
+    for (; *word; word++)
+        if (*word == '\'')
+            str_adds(s, "'\\''");
+        else
+            str_add(s, word, 1);
+    str_adds(s, "'");
+}
+
+static void add_commands(struct plan *p, const struct options *o)
+{
+    struct str s = STR_INIT;
+
+    str_adds(&s, "muster launch ");
+    add_word(&s, o->recipe);
+    str_addf(&s, " --gpus %d", p->placement->world);
+    if (o->cluster) {
+        str_adds(&s, " --cluster ");
+        add_word(&s, o->cluster);
+    }
+    for (int i = 0; i < o->sets.n; i++) {
+        str_adds(&s, " --set ");
+        add_word(&s, o->sets.item[i]);
+    }
+    strlist_add(&p->commands, s.text);
+    str_release(&s);
+}
+
+static int make_and_show(const struct options *o, const struct recipe *r,
+                         struct err *err)
+{
+    struct topology *t = NULL;
+    struct plan p;
+    struct js *json;
+    int rc = -1;
+
+    if (read_topology(o, r, &t, err) < 0)
+        return -1;
+    if (plan_make(r, t, o->gpus, &o->assumed, &p, err) < 0)
+        goto out;
+    add_commands(&p, o);
+    if (o->json) {
+        json = plan_json(&p);
+        js_print(json, stdout);
+        js_free(json);
+    } else
+        plan_print(&p, o->all_ranks, stdout);
+    rc = plan_too_large(&p) ? 1 : 0;
+    plan_release(&p);
+out:
+    topology_free(t);
+    return rc;
+}
+
+static int plan(const struct options *o, struct err *err)
+{
+    struct recipe r;
+    int rc = -1;
+
+    if (!o->recipe || !o->gpus)
+        return err_set(err, ERR_USAGE,
+                       "muster plan needs %s: muster plan RECIPE --gpus N",
+                       o->recipe ? "--gpus N" : "a recipe");
+    if (recipe_load(o->recipe, &r, err) < 0)
+        return -1;
+    if (apply_sets(&r, &o->sets, err) == 0 && recipe_validate(&r, o->recipe, err) == 0)
+        rc = make_and_show(o, &r, err);
+    recipe_release(&r);
+    return rc;
+}
+
+static int run(int argc, char **argv, struct err *err)
+{
+    const struct argp argp = {
+        .options = table,
+        .parser = parse,
+        .args_doc = "RECIPE --gpus N",
+        .doc =
+            "Lay a recipe out on machines: rank -> node, GPU, CPUs; groups; memory; "
+            "predicted speed; the exact commands.  Starts nothing.  Ends with 1 when "
+            "the memory plan does not fit."
+    };
+    struct options o = { .recipe = NULL };
+    int rc = cmd_parse(&argp, argc, argv, &o, err);
+
+    if (rc > 0)
+        rc = 0;
+    else if (rc == 0 && o.help_recipe)
+        recipe_help(stdout, o.markdown);
+    else if (rc == 0)
+        rc = plan(&o, err);
+    strlist_release(&o.sets);
+    return rc;
+}
+
+const struct cmd cmd_plan = { "plan",
+                              "mapping, memory, predicted speed, the exact commands",
+                              run, 0 };

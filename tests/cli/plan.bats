@@ -1,0 +1,122 @@
+load lib
+
+CLUSTER="$SRC/recipes/clusters/b200-64x8.yaml"
+MOE="$SRC/recipes/moe-30b-a3b.yaml"
+
+@test "plan: --json has the keys that scripts rely on" {
+    muster plan "$MOE" --gpus 16 --cluster "$CLUSTER" --json >p.json
+    run jq -r '.schema, .world, .params_total, .params_active, .simulated,
+        (.flops_per_token.reference / 1e6 | round), (.flops_per_token.torchtitan / 1e6 | round),
+        (.flops_per_token.causal / 1e6 | round)' p.json
+    [ "$output" = "$(printf '%s\n' muster/plan/1 16 30532122624 3353032704 true 29782 27915 23083)" ]
+    jq -e '.memory.arena_bytes > 0 and .memory.device_bytes == 183359 * 1048576 and
+        .memory.percent > 0 and .memory.percent < 100' p.json
+    jq -e '.predicted | .tokens_per_s_per_gpu > 0 and .mfu_reference > .mfu_causal and
+        .mfu_causal > 0 and .step_s > 0' p.json
+    jq -e '(.ranks | length) == 16 and .ranks[9].rank == 9 and .ranks[9].node == "b200-02"
+        and .ranks[9].gpu == 1 and .ranks[9].cpus == "14-27,126-139"' p.json
+    jq -e '.commands | length >= 1 and (.[0] | startswith("muster launch "))' p.json
+}
+
+@test "plan: groups of case F13: world 16, 8 a node, shard 8" {
+    muster plan "$MOE" --gpus 16 --cluster "$CLUSTER" --set parallelism.data_parallel_shard_degree=8 --json >p.json
+    jq -e '.groups.shard == [[range(8)], [range(8; 16)]] and
+        .groups.replicate == [range(8) | [., . + 8]]' p.json
+}
+
+@test "plan: the three rungs fit, and slow down a little" {
+    last=1000000
+    for n in 16 128 512; do
+        run muster plan "$MOE" --gpus $n --cluster "$CLUSTER"
+        status 0
+        has 'predicted (not measured; the machines are simulated)'
+        rate=$(echo "$output" | sed -n 's/^ *\([0-9]*\)\.[0-9]* tokens.*/\1/p')
+        [ "$rate" -gt 5000 ] && [ "$rate" -le "$last" ]
+        last=$rate
+    done
+    has '62 nodes between'
+    run muster plan "$MOE" --gpus 512 --cluster "$CLUSTER" --all-ranks
+    lacks 'nodes between'
+    [ "$(echo "$output" | grep -c '  b200-')" -eq 512 ]
+}
+
+@test "plan: the demo on this machine's CPUs" {
+    run muster plan "$SRC/recipes/demo.yaml" --gpus 4
+    status 0
+    has 'slot   3'
+    has 'predicted (not measured)'
+    has 'a guess: none is published'
+    has "muster launch $SRC/recipes/demo.yaml --gpus 4"
+    run muster plan "$SRC/recipes/demo.yaml" --gpus 2 --cluster "$SRC/recipes/clusters/laptop.yaml" --json
+    status 0
+    [ "$(echo "$output" | jq -c '[.ranks[].cpus], .predicted.mfu_reference')" = '["0","1"]
+null' ]
+}
+
+@test "plan: refusals say what is there, status 2" {
+    run muster plan "$MOE" --gpus 1024 --cluster "$CLUSTER" --set training.global_batch_size=4096
+    status 2
+    has 'moe-30b-a3b wants 1024 GPUs, the topology has 64 nodes x 8 = 512 GPUs'
+    run muster plan "$MOE" --gpus 12 --cluster "$CLUSTER"
+    status 2
+    run muster plan "$MOE" --gpus 16 --cluster "$CLUSTER" --set parallelism.data_parallel_replicate_degree=4
+    status 2
+    has '16'
+    run muster plan "$MOE" --gpus 16 --cluster /nonexistent.yaml
+    status 3
+    run muster plan "$MOE" --gpus 16 --set trainin.steps=3
+    status 2
+    has "did you mean"
+    run muster plan /nonexistent.yaml --gpus 2
+    status 3
+    run muster plan "$MOE"
+    status 2
+    has 'needs --gpus N'
+    run muster plan "$MOE" --gpus many
+    status 2
+    run muster plan --gpu
+    status 2
+}
+
+@test "plan: every problem of a recipe at once" {
+    printf 'name: x\nmodel: {preset: tiny}\ntrainin: {steps: 1}\ntraining: {steps: many}\n' >r.yaml
+    run muster plan r.yaml --gpus 2
+    status 2
+    has 'r.yaml:3'
+    has 'r.yaml:4'
+}
+
+@test "plan: what does not fit ends with 1 and says what helps" {
+    run muster plan "$MOE" --gpus 8 --cluster "$SRC/recipes/clusters/h200-16x8.yaml" \
+        --set parallelism.data_parallel_shard_degree=8 --set training.local_batch_size=64 \
+        --set activation_checkpoint.mode=none
+    status 1
+    has 'it does not fit: raise the shard degree'
+}
+
+@test "plan: a better efficiency is a faster prediction, and is shown" {
+    slow=$(muster plan "$MOE" --gpus 16 --cluster "$CLUSTER" --efficiency 0.2 --json | jq .predicted.step_s)
+    fast=$(muster plan "$MOE" --gpus 16 --cluster "$CLUSTER" --efficiency 0.8 --json | jq .predicted.step_s)
+    [ "$(awk "BEGIN { print ($slow > $fast) }")" -eq 1 ]
+    run muster plan "$MOE" --gpus 16 --cluster "$CLUSTER" --efficiency 0.8
+    has 'assumed: 0.80 of a peak of 2250.0 TFLOP/s'
+    run muster plan "$MOE" --gpus 16 --efficiency 1.5
+    status 2
+}
+
+@test "plan: a saved topology and an odd file name" {
+    muster topo --source "spec:$CLUSTER" --json >"my cluster.json"
+    run muster plan "$MOE" --gpus 16 --cluster "json:my cluster.json"
+    status 0
+    has "--cluster 'json:my cluster.json'"
+}
+
+@test "plan: --help-recipe lists every key" {
+    run muster plan --help-recipe
+    status 0
+    has training.seq_len
+    has scale.memory_ceiling
+    run muster plan --help-recipe --markdown
+    status 0
+    has '| '
+}
