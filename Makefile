@@ -90,13 +90,14 @@ FUZZ  := $(patsubst %.c,$(O)/%,$(filter-out %/replay.c,$(wildcard tests/fuzz/fuz
 HELPERS := $(patsubst %.c,$(O)/%,$(wildcard tests/cli/helpers/*.c))
 # Libraries that tests put in the place of a driver's.
 FAKES := $(O)/tests/fake/libnvidia-ml.so.1
+BENCHES := $(patsubst %.c,$(O)/%,$(wildcard tests/bench/*.c))
 
 objs  = $(patsubst %.c,$(O)/%.o,$(filter $(1)/%,$(SRCS)))
 LIBS := $(foreach l,launcher checks trainer topology recipes,$(if $(call objs,$(l)),$(O)/$(l).a))
 UNIT_LIBS := $(call pkg_libs,cmocka)
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test unit cli replay fuzz soak lint format config help clean deps install FORCE
+.PHONY: all demo test unit cli replay bench fuzz soak lint format config help clean deps install FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -145,7 +146,7 @@ $(B)/muster-train $(B)/muster-probe: LINKED = $(LIBS_rank)
 # The launcher plans with trainer code (memplan), so it links the archives; what
 # it does not use stays out, and so do MPI and BLAS.
 $(UNITS) $(FUZZ): LINKED = $(LIBS_all) $(UNIT_LIBS)
-$(HELPERS): LINKED = $(LIBS_all)
+$(HELPERS) $(BENCHES): LINKED = $(LIBS_all)
 
 below = $(foreach l,launcher checks trainer topology recipes,$(if $(filter $(l),$(1)),$(eval on := 1))$(if $(on),$(filter $(O)/$(l).a,$(LIBS))))$(eval on :=)
 define layer_units
@@ -154,6 +155,7 @@ endef
 $(foreach l,$(LAYERS),$(if $(filter $(O)/tests/unit/$(l)/%,$(UNITS)),$(eval $(call layer_units,$(l)))))
 # Helpers are ranks too: they may use what muster-train is made of.
 $(HELPERS): $(O)/%: $(O)/%.o $(filter-out %/launcher.a %/checks.a,$(LIBS))
+$(BENCHES): $(O)/%: $(O)/%.o $(LIBS)
 ifeq ($(MODE),fuzz)
 $(FUZZ): LINK := -fsanitize=fuzzer
 $(FUZZ): $(O)/tests/fuzz/%: $(O)/tests/fuzz/%.o $(LIBS)
@@ -166,7 +168,7 @@ $(O)/tests/fake/libnvidia-ml.so.1: tests/fake/nvml.c $(O)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(WARN) -shared -fPIC -Wl,-soname,$(@F) -o $@ $<
 
-$(PROGS) $(UNITS) $(FUZZ) $(HELPERS):
+$(PROGS) $(UNITS) $(FUZZ) $(HELPERS) $(BENCHES):
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LINKED)
@@ -204,6 +206,7 @@ cli: $(PROGS) $(HELPERS) $(FAKES) ## command-line tests
 	$(Q)O='$(abspath $(O))' sh tests/run.sh cli
 replay: $(FUZZ) ## run every fuzzer over its saved inputs
 	$(Q)O='$(abspath $(O))' sh tests/run.sh replay
+bench: $(BENCHES) ## build the benchmarks; tests/bench/RESULTS.md says how to run them
 fuzz: ## fuzz for FUZZ_SECONDS (60) a target; clang only
 	$(Q)$(MAKE) --no-print-directory MODE=fuzz fuzz-run
 fuzz-run: $(FUZZ)

@@ -25,13 +25,13 @@ static const char *const names[N_MEM_KINDS] = {
     [MEM_METRICS] = "metrics",
 };
 
-/* What a process holds beside the arena, measured on this program: libraries,
- * the context of a GPU, the buffers of the communicators. */
+/* What a process holds beside the arena, measured on this program: libraries, the
+ * context of a GPU, the buffers of the communicators. */
 static const struct outside {
     const char *ops;
     int64_t alone, grouped; /* one rank; several */
 } outside[] = {
-    { "cpu", INT64_C(64) << 20, INT64_C(96) << 20 },
+    { "cpu", INT64_C(12) << 20, INT64_C(28) << 20 },
     { "cuda", INT64_C(700) << 20, INT64_C(1800) << 20 },
 };
 

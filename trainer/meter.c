@@ -21,7 +21,7 @@ static int64_t table_bytes(int layers, int experts)
 
 int64_t meter_bytes(const struct model *m)
 {
-    return 2 * MEM_ALIGN + MEM_MAX_WORLD * (int64_t)sizeof(struct step_record) +
+    return INT64_C(2) * MEM_ALIGN + MEM_MAX_WORLD * (int64_t)sizeof(struct step_record) +
            2 * table_bytes(m->layers, m->experts);
 }
 
@@ -101,7 +101,11 @@ int meter_agree(struct meter *m, int failed, int *first, struct err *err)
 
 static int same_bits(double a, double b)
 {
-    return memcmp(&a, &b, sizeof(a)) == 0;
+    uint64_t x, y;
+
+    memcpy(&x, &a, sizeof(x));
+    memcpy(&y, &b, sizeof(y));
+    return x == y;
 }
 
 static void total(const struct meter *m, struct step_totals *t)

@@ -77,6 +77,7 @@ struct ops {
     int (*sync)(struct dev *d, struct err *err);   /* wait for all streams */
     void (*record)(struct dev *d, int event, enum stream s);
     void (*wait)(struct dev *d, enum stream s, int event);
+    /* The host's bytes may change as soon as upload returns. */
     void (*upload)(struct dev *d, void *dst, const void *host, size_t bytes);
     void (*download)(struct dev *d, void *host, const void *src,
                      size_t bytes); /* waits */
@@ -191,6 +192,9 @@ struct ops {
     void (*adamw)(struct dev *d, float *w, float *m, float *v, void *out,
                   const float *grad, float grad_scale, const struct adamw *a,
                   int64_t n);
+
+    /* PCI bus id ("0000:18:00.0"), borrowed.  NULL entry or "": none. */
+    const char *(*busid)(struct dev *d);
 };
 
 extern const struct ops ops_cpu;

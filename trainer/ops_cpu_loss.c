@@ -27,7 +27,7 @@ SIMD_INLINE void xent_row(float *loss, float *z, int32_t target, float scale, in
         z[j] = simd_exp(z[j] - max);
         sum += z[j];
     }
-    *loss = logf(sum) + max - at;
+    *loss = logf(sum) + (max - at);
     by = scale / sum;
     for (int j = 0; j < V; j++)
         z[j] *= by;

@@ -1,130 +1,18 @@
 #include "trainer/trainer.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "base/js.h"
 #include "base/mem.h"
 #include "trainer/coll.h"
 #include "trainer/data.h"
 #include "trainer/fsdp.h"
-#include "trainer/heartbeat.h"
 #include "trainer/ops.h"
 #include "trainer/weights.h"
 #include "trainer/wireup.h"
 
-enum { COLL_TIMEOUT_MS = 600000, INIT_CHUNK = 1 << 20 };
-
-/* --- device ---------------------------------------------------------------------- */
-static int cores_allowed(void)
-{
-    cpu_set_t set;
-
-    if (sched_getaffinity(0, sizeof(set), &set) != 0)
-        return 1;
-    return CPU_COUNT(&set);
-}
-
-/* This rank's share of the cores, at least one. */
-static int default_threads(const struct wireup_self *self)
-{
-    int share = cores_allowed() / (self->local_world > 0 ? self->local_world : 1);
-
-    return share > 0 ? share : 1;
-}
-
-static int find_device(const struct recipe *r, enum device asked,
-                       const struct ops **out, struct err *err)
-{
-    enum device want = asked == DEVICE_AUTO ? r->cluster.device : asked;
-    struct err ignored = ERR_INIT;
-
-    if (want == DEVICE_SIM)
-        return err_set(err, ERR_USAGE,
-                       "cluster.device: sim has no ranks to run; use cpu or cuda");
-    if (want == DEVICE_CPU)
-        return ops_find("cpu", out, err);
-    if (want == DEVICE_CUDA)
-        return ops_find("cuda", out, err);
-    if (ops_find("cuda", out, &ignored) == 0)
-        return 0;
-    err_release(&ignored);
-    return ops_find("cpu", out, err);
-}
-
-static int open_device(struct trainer *t, const struct trainer_options *o,
-                       struct err *err)
-{
-    if (find_device(&t->recipe, o->device, &t->ops, err))
-        return -1;
-    t->threads = o->threads > 0 ? o->threads : default_threads(t->self);
-    if (t->ops->open(&t->dev, t->self->local_rank, t->threads, err))
-        return -1;
-    t->peak_flops = model_peak_flops(t->ops->describe(t->dev));
-    return 0;
-}
-
-/* --- communicators ----------------------------------------------------------------- */
-static int timeout_of(const struct trainer_options *o)
-{
-    const char *text = getenv("MUSTER_COLL_TIMEOUT_MS");
-    long v = text ? strtol(text, NULL, 10) : 0;
-
-    if (o->timeout_ms >= 0)
-        return o->timeout_ms;
-    return v > 0 && v < INT32_MAX ? (int)v : COLL_TIMEOUT_MS;
-}
-
-static int split_groups(struct trainer *t, int shard, int replicate, struct err *err)
-{
-    int rank = t->self->rank;
-
-    t->shard_rank = trainer_shard_rank(rank, shard);
-    t->replica_rank = trainer_replica_rank(rank, shard);
-    if (shard > 1 &&
-        (t->coll->split(t->world, t->replica_rank, t->shard_rank, STREAM_GATHER,
-                        "shard group (gather)", &t->gather, err) ||
-         t->coll->split(t->world, t->replica_rank, t->shard_rank, STREAM_REDUCE,
-                        "shard group (reduce)", &t->reduce, err)))
-        return -1;
-    if (replicate > 1 &&
-        t->coll->split(t->world, t->shard_rank, t->replica_rank, STREAM_REPLICA,
-                       "replica group", &t->replica, err))
-        return -1;
-    return 0;
-}
-
-/* The first use of a communicator allocates: before the arena takes its share. */
-static int warm(struct trainer *t, struct err *err)
-{
-    struct coll *all[] = { t->world, t->gather, t->reduce, t->replica };
-
-    for (size_t i = 0; i < ARRAY_LEN(all); i++)
-        if (all[i] && t->coll->barrier(all[i], err))
-            return err_wrap(err, "warming the communicators");
-    return 0;
-}
-
-static int open_collectives(struct trainer *t, const struct trainer_options *o,
-                            struct err *err)
-{
-    struct recipe *r = &t->recipe;
-    int shard, replicate;
-
-    if (recipe_layout(r, t->self->world, &shard, &replicate, &t->accumulation, err))
-        return -1;
-    r->parallelism.data_parallel_shard_degree = shard;
-    r->parallelism.data_parallel_replicate_degree = replicate;
-    r->training.global_batch_size =
-        (int64_t)r->training.local_batch_size * t->self->world * t->accumulation;
-    if (coll_find(t->ops, t->self->world, &t->coll, err) ||
-        t->coll->open(&t->world, t->wireup, t->ops, t->dev, timeout_of(o), err) ||
-        split_groups(t, shard, replicate, err))
-        return -1;
-    return warm(t, err);
-}
+enum { INIT_CHUNK = 1 << 20 };
 
 /* --- memory -------------------------------------------------------------------------- */
 static int64_t device_bytes(const struct trainer *t)
@@ -304,21 +192,6 @@ static int open_data(struct trainer *t, struct err *err)
     return dataset_open(r, t->self->world, 1, &t->validation, err);
 }
 
-static void report_place(const struct trainer *t)
-{
-    struct js *o = js_object();
-
-    js_put_str(o, "host", t->self->host);
-    js_put_str(o, "boot_id", t->self->boot_id);
-    js_put_int(o, "device", t->self->local_rank);
-    js_put_int(o, "threads", t->threads);
-    js_put_str(o, "describe", t->ops->describe(t->dev));
-    js_put_str(o, "method", t->self->method);
-    js_put_int(o, "shard", t->shard_rank);
-    js_put_int(o, "replica", t->replica_rank);
-    heartbeat_send("place", o);
-}
-
 int trainer_open(struct trainer *t, const struct recipe *r,
                  const struct trainer_options *o, struct err *err)
 {
@@ -327,11 +200,8 @@ int trainer_open(struct trainer *t, const struct recipe *r,
     if (wireup_open(&t->wireup, -1, err))
         return -1;
     t->self = wireup_self(t->wireup);
-    if (open_device(t, o, err))
-        return -1;
-    report_place(t);
-    return open_collectives(t, o, err) || open_memory(t, err) || open_data(t, err) ||
-                   init_weights(t, err)
+    return trainer_open_device(t, o, err) || trainer_open_collectives(t, o, err) ||
+                   open_memory(t, err) || open_data(t, err) || init_weights(t, err)
                ? -1
                : 0;
 }

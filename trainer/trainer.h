@@ -38,6 +38,7 @@ struct trainer {
     const struct wireup_self *self;
     const struct ops *ops;
     struct dev *dev;
+    int device; /* index given to ops->open */
     int threads;
     const struct coll_ops *coll;
     struct coll *world, *gather, *reduce,
@@ -67,6 +68,14 @@ int trainer_open(struct trainer *t, const struct recipe *r,
                  const struct trainer_options *o, struct err *err);
 void trainer_close(struct trainer *t);
 
+/* Parts of trainer_open() (trainer_device.c): the device that the options or the
+ * recipe name (auto: CUDA where it opens on every rank, else the CPU), and the
+ * communicators, warmed; the recipe's degrees and global batch become numbers. */
+int trainer_open_device(struct trainer *t, const struct trainer_options *o,
+                        struct err *err);
+int trainer_open_collectives(struct trainer *t, const struct trainer_options *o,
+                             struct err *err);
+
 /* Mesh [replicate, shard], row-major: rank = replica x shard degree + shard, so
  * world 16 at shard 8 has shard groups {0-7} {8-15} and replica groups {i, i+8}
  * (case F13). */
@@ -85,7 +94,8 @@ static inline int trainer_replica_rank(int rank, int shard)
  * the weights change, naming the step and the rank. */
 int trainer_step(struct trainer *t, int *stop, struct step_metrics *out,
                  struct err *err);
-/* Mean loss over data.validation_steps batches, always the same ones. */
+/* Mean loss over data.validation_steps global batches, always the same ones,
+ * whatever the layout. */
 int trainer_validate(struct trainer *t, double *loss, struct err *err);
 double trainer_memory_percent(const struct trainer *t);
 

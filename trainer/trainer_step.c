@@ -127,11 +127,12 @@ int trainer_validate(struct trainer *t, double *loss, struct err *err)
     int64_t tokens = 0;
 
     meter_begin(&t->meter);
-    for (int64_t k = 0; k < t->recipe.data.validation_steps; k++) {
+    for (int64_t k = 0; k < t->recipe.data.validation_steps * t->accumulation; k++) {
         struct batch b;
         int64_t counted;
 
-        if (batch_feed_load(&t->feed, t->validation, k, 0, &b, &counted, err) ||
+        if (batch_feed_load(&t->feed, t->validation, k / t->accumulation,
+                            (int)(k % t->accumulation), &b, &counted, err) ||
             model_step_validate(&t->step, &b, err))
             return -1;
         tokens += counted;

@@ -178,8 +178,13 @@ same()
     done
     grep -q '"mfu_reference": *null' events # a CPU has no peak
     grep -q 'validation loss' out
+    grep -o '"validation_loss": *[0-9.]*' events | sed 's/.*: *//' >one
+    sed -i 's/shard_degree: 1/shard_degree: 2/' r.yaml
+    ranks 2 --recipe r.yaml >out
+    grep -o '"validation_loss": *[0-9.]*' events | sed 's/.*: *//' | paste - one |
+        awk '{ d = $1 / $2 - 1; if (d * d > 1e-10) exit 1 } END { exit NR != 3 }' # steps 10, 20, done
     # the arena is used to the last 2 %, and never beyond
-    grep '"event": *"done"' events | sed 's/.*"arena_bytes": *\([0-9]*\).*"arena_high_water": *\([0-9]*\).*/\1 \2/' |
+    grep '"arena_high_water"' events | sed 's/.*"arena_bytes": *\([0-9]*\).*"arena_high_water": *\([0-9]*\).*/\1 \2/' |
         awk '{ exit !($2 <= $1 && $2 >= 0.98 * $1) }'
 }
 
@@ -199,4 +204,53 @@ same()
     has 'text.bin'
     run muster-train --wireup-only
     status 0
+}
+
+@test "killed at any moment: the newest complete checkpoint is whole" {
+    recipe 1 1 "${training/steps: 20/steps: 100000}" "$data" 'checkpoint: {folder: ck, interval: 1, keep: 2}' >r.yaml
+    local before=0 after resume=
+    for delay in 0.3 0.37 0.45 0.52 0.61; do
+        : >out
+        muster-train --threads 1 --recipe r.yaml $resume >out 2>err &
+        pid=$!
+        sleep $delay
+        kill -KILL $pid
+        wait $pid || true
+        [ -z "$resume" ] || grep -q 'resumed from ck/step-' err || { cat err; false; }
+        after=$(ls ck | grep -v tmp | tail -n 1 | sed 's/step-0*//')
+        [ "$after" -gt "$before" ]
+        before=$after
+        resume='--resume ck'
+    done
+    sed -i "s/steps: 100000/steps: $((before + 2))/" r.yaml
+    ranks 1 --recipe r.yaml --resume ck >out
+    grep -q "^step $((before + 2)) " out
+    [ -z "$(ls ck | grep tmp)" ] # what was left half-written is gone
+}
+
+@test "a rank that stops answering: the other names the group within its deadline" {
+    recipe 2 1 'training: {seq_len: 32, steps: 1000000, dtype: float32}' "$data" >r.yaml
+    export MUSTER_COLL_TIMEOUT_MS=1500
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+        OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl=self,vader,tcp OPENBLAS_NUM_THREADS=1 \
+        timeout 30 mpirun --oversubscribe -n 2 \
+        sh -c 'echo $$ >pid.$OMPI_COMM_WORLD_RANK; exec muster-train --threads 1 --recipe r.yaml' >out 2>err &
+    for _ in $(seq 200); do
+        grep -q '^step' out && break
+        sleep 0.05
+    done
+    kill -STOP "$(cat pid.1)"
+    local rc=0
+    wait $! || rc=$?
+    [ "$rc" -eq 5 ]
+    grep -q '^muster-train: .*rank.* 1' err || { cat err; false; }
+}
+
+@test "memory: what is resident is what was planned" {
+    recipe 1 1 'training: {seq_len: 128, local_batch_size: 2, steps: 2, dtype: float32}' "$data" |
+        sed 's/preset: tiny/preset: demo/' >r.yaml
+    ranks 1 --recipe r.yaml >out
+    grep '"arena_high_water"' events |
+        sed 's/.*"arena_bytes": *\([0-9]*\).*"predicted_bytes": *\([0-9]*\).*"peak_resident_bytes": *\([0-9]*\).*/\1 \2 \3/' |
+        awk '{ print; exit !($3 >= 0.98 * $1 && $3 > 0.9 * $2 && $3 < 1.1 * $2) }'
 }

@@ -232,6 +232,11 @@ static void test_validation(void **state)
     assert_ok(trainer_validate(&t, &later, &err), &err);
     assert_true(later < first);
     trainer_close(&t);
+    set(&r, "training.local_batch_size", "1"); /* the same sequences, in parts */
+    open_trainer(&t, &r);
+    assert_ok(trainer_validate(&t, &again, &err), &err);
+    near(again, first, 1e-6);
+    trainer_close(&t);
     recipe_release(&r);
 }
 
