@@ -21,7 +21,8 @@ static int64_t table_bytes(int layers, int experts)
 
 int64_t meter_bytes(const struct model *m)
 {
-    return INT64_C(2) * MEM_ALIGN + MEM_MAX_WORLD * (int64_t)sizeof(struct step_record) +
+    return INT64_C(2) * MEM_ALIGN +
+           MEM_MAX_WORLD * (int64_t)sizeof(struct step_record) +
            2 * table_bytes(m->layers, m->experts);
 }
 

@@ -9,10 +9,11 @@
 #include "trainer/data.h"
 #include "trainer/fsdp.h"
 #include "trainer/ops.h"
+#include "trainer/pool.h"
 #include "trainer/weights.h"
 #include "trainer/wireup.h"
 
-enum { INIT_CHUNK = 1 << 20 };
+enum { INIT_CHUNK = 1 << 22, INIT_SLICE = 1 << 16 };
 
 /* --- memory -------------------------------------------------------------------------- */
 static int64_t device_bytes(const struct trainer *t)
@@ -153,26 +154,54 @@ static int open_memory(struct trainer *t, struct err *err)
 }
 
 /* --- weights and data ------------------------------------------------------------------ */
-static void init_unit(struct trainer *t, int unit, float *host)
+struct filling {
+    const struct trainer *t;
+    float *host; /* [INIT_CHUNK] */
+    int unit;
+    int64_t from, n; /* elements of the whole unit */
+};
+
+/* Any slice may be made on its own: weights are a function of their place. */
+static void fill_slice(void *arg, int slice, int worker)
 {
-    int64_t part = units_part(&t->units, unit), from = t->shard_rank * part;
+    const struct filling *f = arg;
+    int64_t at = (int64_t)slice * INIT_SLICE;
+    int64_t n = f->n - at < INIT_SLICE ? f->n - at : INIT_SLICE;
+
+    (void)worker;
+    weights_fill(&f->t->units, f->unit, (uint64_t)f->t->recipe.training.seed,
+                 f->from + at, n, f->host + at);
+}
+
+static void init_unit(struct trainer *t, int unit, struct pool *pool, float *host)
+{
+    int64_t part = units_part(&t->units, unit);
     float *master = t->optim.master + units_shard_offset(&t->units, unit);
 
     for (int64_t at = 0; at < part; at += INIT_CHUNK) {
-        int64_t n = part - at < INIT_CHUNK ? part - at : INIT_CHUNK;
+        struct filling f = { .t = t,
+                             .host = host,
+                             .unit = unit,
+                             .from = t->shard_rank * part + at,
+                             .n = part - at < INIT_CHUNK ? part - at : INIT_CHUNK };
 
-        weights_fill(&t->units, unit, (uint64_t)t->recipe.training.seed, from + at, n,
-                     host);
-        t->ops->upload(t->dev, master + at, host, (size_t)n * sizeof(float));
+        pool_run(pool, (int)((f.n + INIT_SLICE - 1) / INIT_SLICE), fill_slice, &f);
+        t->ops->upload(t->dev, master + at, host, (size_t)f.n * sizeof(float));
     }
 }
 
 static int init_weights(struct trainer *t, struct err *err)
 {
     float *host = xcalloc(INIT_CHUNK, sizeof(*host));
+    struct pool *pool = NULL;
 
+    if (pool_new(&pool, t->threads, err)) {
+        free(host);
+        return -1;
+    }
     for (int unit = 0; unit < t->units.n; unit++)
-        init_unit(t, unit, host);
+        init_unit(t, unit, pool, host);
+    pool_free(pool);
     free(host);
     if (t->optim.weights)
         t->ops->from_f32(t->dev, t->optim.weights, t->optim.master,
