@@ -10,9 +10,7 @@ ranks()
     set -- sh -c 'MUSTER_EVENT_FD=9 exec muster-train --threads 1 "$@" 9>>events' sh "$@"
     : >events
     if [ "$n" -gt 1 ]; then
-        set -- env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
-            OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl=self,vader,tcp OPENBLAS_NUM_THREADS=1 \
-            mpirun --oversubscribe -n "$n" "$@"
+        set -- muster launch --gpus "$n" --no-check -- "$@"
     fi
     timeout 60 "$@" 2>err
 }
@@ -231,19 +229,17 @@ same()
 @test "a rank that stops answering: the other names the group within its deadline" {
     recipe 2 1 'training: {seq_len: 32, steps: 1000000, dtype: float32}' "$data" >r.yaml
     export MUSTER_COLL_TIMEOUT_MS=1500
-    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
-        OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl=self,vader,tcp OPENBLAS_NUM_THREADS=1 \
-        timeout 30 mpirun --oversubscribe -n 2 \
-        sh -c 'echo $$ >pid.$OMPI_COMM_WORLD_RANK; exec muster-train --threads 1 --recipe r.yaml' >out 2>err &
+    timeout 30 muster launch --gpus 2 --no-check -- \
+        sh -c 'echo $$ >pid.$RANK; exec muster-train --threads 1 --recipe r.yaml' >out 2>err &
     for _ in $(seq 200); do
-        grep -q '^step' out && break
+        grep -q ': step' out && break
         sleep 0.05
     done
     kill -STOP "$(cat pid.1)"
     local rc=0
     wait $! || rc=$?
     [ "$rc" -eq 5 ]
-    grep -q '^muster-train: .*rank.* 1' err || { cat err; false; }
+    grep -q 'muster-train: .*rank.* 1' err || { cat err; false; }
 }
 
 @test "memory: what is resident is what was planned" {
