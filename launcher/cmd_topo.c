@@ -71,14 +71,12 @@ static const struct format {
     { "json", show_json },
 };
 
-static const struct format *find_format(const char *name, struct err *err)
+static void refuse_format(const char *name, struct err *err)
 {
     const char *names[ARRAY_LEN(formats)], *near;
     struct str list = STR_INIT;
 
     for (size_t i = 0; i < ARRAY_LEN(formats); i++) {
-        if (str_eq(name, formats[i].name))
-            return &formats[i];
         names[i] = formats[i].name;
         str_addf(&list, "%s%s", i ? ", " : "", names[i]);
     }
@@ -87,6 +85,14 @@ static const struct format *find_format(const char *name, struct err *err)
             near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "",
             list.text);
     str_release(&list);
+}
+
+static const struct format *find_format(const char *name, struct err *err)
+{
+    for (size_t i = 0; i < ARRAY_LEN(formats); i++)
+        if (str_eq(name, formats[i].name))
+            return &formats[i];
+    refuse_format(name, err);
     return NULL;
 }
 

@@ -62,6 +62,14 @@ int cpulist_parse(const char *text, struct cpulist *out)
     return 0;
 }
 
+/* The first CPU of the set from `from` on; CPULIST_MAX: none. */
+static int next_cpu(const struct cpulist *l, int from)
+{
+    while (from < CPULIST_MAX && !cpulist_has(l, from))
+        from = l->bit[from / 64] >> (from % 64) ? from + 1 : from / 64 * 64 + 64;
+    return from;
+}
+
 /* The end of the run of set CPUs that starts at `from`. */
 static int run_end(const struct cpulist *l, int from)
 {
@@ -76,12 +84,8 @@ int cpulist_format(const struct cpulist *l, char *out, size_t n)
     int end, wrote;
 
     out[0] = '\0';
-    for (int c = 0; c < CPULIST_MAX; c = end) {
+    for (int c = next_cpu(l, 0); c < CPULIST_MAX; c = next_cpu(l, end)) {
         end = run_end(l, c);
-        if (end == c) {
-            end = c + 1;
-            continue;
-        }
         wrote = end - c == 1
                     ? snprintf(out + used, n - used, "%s%d", used ? "," : "", c)
                     : snprintf(out + used, n - used, "%s%d-%d", used ? "," : "", c,
@@ -100,12 +104,8 @@ static int equal_runs(const struct cpulist *l, int smt)
 {
     int runs = 0, length = 0, end;
 
-    for (int c = 0; c < CPULIST_MAX; c = end) {
+    for (int c = next_cpu(l, 0); c < CPULIST_MAX; c = next_cpu(l, end)) {
         end = run_end(l, c);
-        if (end == c) {
-            end = c + 1;
-            continue;
-        }
         if (runs++ && end - c != length)
             return 0;
         length = end - c;
@@ -122,9 +122,7 @@ void cpulist_split(const struct cpulist *l, int parts, int i, int smt,
     int at = 0;
 
     memset(out, 0, sizeof(*out));
-    for (int c = 0; size > 0 && c < CPULIST_MAX; c++) {
-        if (!cpulist_has(l, c))
-            continue;
+    for (int c = next_cpu(l, 0); size > 0 && c < CPULIST_MAX; c = next_cpu(l, c + 1)) {
         if (at % size >= from && at % size < to)
             cpulist_add(out, c);
         at++;

@@ -15,7 +15,7 @@
 #include "topology/source.h"
 #include "topology/topology.h"
 
-enum { MAX_LINKS = 1 << 16 };
+enum { MAX_LINKS = 1 << 16, MAX_DEVICES = 1 << 17 };
 enum leaves { LEAF_NONE, LEAF_RAIL, LEAF_NODE };
 
 struct spec {
@@ -38,7 +38,7 @@ struct spec {
     } gpus;
     struct {
         int per_node;
-        char prefix[24];
+        char prefix[20];
         int layer;
         double gbits_per_s;
     } nics;
@@ -302,6 +302,10 @@ static void check_whole(struct reader *r)
                  "%s: gpus.nvlink_gbytes_per_s is missing: one direction, all links of "
                  "a GPU together",
                  r->where);
+    if ((int64_t)s->nodes.count * (s->gpus.per_node + s->nics.per_node) > MAX_DEVICES)
+        err_more(e, ERR_USAGE, "%s: %d nodes x (%d GPUs + %d NICs) are more than %d",
+                 r->where, s->nodes.count, s->gpus.per_node, s->nics.per_node,
+                 MAX_DEVICES);
     check_fabric(r);
 }
 

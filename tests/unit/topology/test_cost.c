@@ -119,7 +119,8 @@ static void test_islands_a06(void **state)
 
     (void)state;
     for (int i = 0; i < 3; i++)
-        snprintf(g[i].busid, sizeof(g[i].busid), "0000:0%d:00.0", i + 1);
+        snprintf(g[i].busid, sizeof(g[i].busid), "0000:%02x:00.0",
+                 (unsigned)(i + 1) & 0xff);
     snprintf(g[0].nvlinks[0].peer, 20, "%s", g[1].busid);
     snprintf(g[1].nvlinks[0].peer, 20, "%s", g[0].busid);
     g[2].n_nvlinks = 0;

@@ -189,11 +189,12 @@ static void refuse(const struct recipe *r, const struct topology *t, int world,
 static void test_refusals(void **state)
 {
     struct topology *t = tree_cluster(2, 8, 8), *cpu = tree_cluster(1, 0, 0);
+    struct err err = ERR_INIT;
     struct recipe r;
 
     (void)state;
     recipe_with(&r, -1, 8);
-    r.name = xstrdup("demo");
+    assert_ok(recipe_set(&r, "name", "demo", &err), &err);
     refuse(&r, t, 32, "demo wants 32 GPUs, the topology has 2 nodes x 8 = 16 GPUs");
     refuse(&r, t, 12, "12 ranks are not a whole number of nodes of 8");
     r.cluster.gpus_per_node = -1;
