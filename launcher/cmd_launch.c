@@ -125,6 +125,7 @@ static struct run_request request_of(struct launch *l)
         .start_timeout_ms = said(a->start_timeout_ms, 120000),
         .silence_timeout_ms = said(a->silence_timeout_ms, a->command ? 0 : 120000),
         .grace_ms = said(a->grace_ms, RUN_GRACE_MS),
+        .stop_grace_ms = said(a->grace_ms, a->command ? RUN_GRACE_MS : 30000),
     };
 }
 

@@ -61,6 +61,21 @@ char *guard_make_folder(enum guard_folder kind, struct err *err)
     return NULL;
 }
 
+static void remove_own(void)
+{
+    guard_remove_tree(folder[GUARD_TMP]);
+}
+
+const char *guard_tmpdir(struct err *err)
+{
+    if (!folder[GUARD_TMP]) { /* no guardian: tidy up ourselves */
+        folder[GUARD_TMP] = guard_make_folder(GUARD_TMP, err);
+        if (folder[GUARD_TMP])
+            atexit(remove_own);
+    }
+    return folder[GUARD_TMP];
+}
+
 static int ignored(int signo)
 {
     struct sigaction now;
@@ -167,11 +182,7 @@ static void remove_folders(void)
 void guard_leave(void)
 {
     if (guard_is_gone())
-        remove_folders();
-    for (int i = 0; i < 2; i++) {
-        free(folder[i]);
-        folder[i] = NULL;
-    }
+        atexit(remove_folders);
 }
 
 static void leave_terminal(void)

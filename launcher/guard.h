@@ -43,6 +43,10 @@ void guard_leave(void);
 /* Remove a folder and all in it, following no links. */
 void guard_remove_tree(const char *path);
 
+/* A folder of that kind that stays until this process exits, and is removed then.
+ * Borrowed; NULL on failure. */
+const char *guard_tmpdir(struct err *err);
+
 /* The guardian's pid, in the launcher; 0: there is none. */
 int guard_pid(void);
 /* In the launcher: 1 when the guardian has died. */

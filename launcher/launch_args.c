@@ -46,7 +46,10 @@ static const struct argp_option options[] = {
       "end the run when a rank shows no sign of life for so long (recipes: 2m; "
       "commands: 0, never)",
       2 },
-    { "grace", OPT_GRACE, "TIME", 0, "from SIGTERM to SIGKILL when a run ends (5s)",
+    { "grace", OPT_GRACE, "TIME", 0,
+      "from SIGTERM to SIGKILL when a run ends (5s; 30s when you stop a recipe, so "
+      "that "
+      "it can save)",
       2 },
     { 0 },
 };

@@ -18,11 +18,11 @@ const int pmixd_not_found = PMIX_ERR_NOT_FOUND;
 struct pmixd {
     pmix_nspace_t nspace;
     int ready; /* eventfd: counts queued events */
-    pthread_mutex_t lock;
     struct pmixd_event *first, **last;
 };
 
 static struct pmixd *the_server; /* upcalls carry no pointer of ours */
+static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER; /* and its events */
 
 /* What a ticket of PMIXD_FENCE and PMIXD_MODEX holds. */
 struct ticket {
@@ -32,16 +32,39 @@ struct ticket {
 
 /* ---- the queue ---- */
 
+void pmixd_event_free(struct pmixd_event *e)
+{
+    if (!e)
+        return;
+    free(e->text);
+    free(e->blob);
+    free(e->ranks);
+    free(e);
+}
+
+/* An event that nobody will see: the rank that asks is gone. */
+static void drop(struct pmixd_event *e)
+{
+    if (e->what == PMIXD_FENCE || e->what == PMIXD_MODEX)
+        free(e->ticket);
+    pmixd_event_free(e);
+}
+
 static void push(struct pmixd_event *e)
 {
-    struct pmixd *s = the_server;
+    struct pmixd *s;
     uint64_t one = 1;
 
-    pthread_mutex_lock(&s->lock);
-    *s->last = e;
-    s->last = &e->next;
-    pthread_mutex_unlock(&s->lock);
-    (void)!write(s->ready, &one, sizeof(one));
+    pthread_mutex_lock(&queue_lock);
+    s = the_server;
+    if (s) {
+        *s->last = e;
+        s->last = &e->next;
+        (void)!write(s->ready, &one, sizeof(one));
+    }
+    pthread_mutex_unlock(&queue_lock);
+    if (!s)
+        drop(e);
 }
 
 static struct pmixd_event *event_new(enum pmixd_what what, int rank)
@@ -63,7 +86,7 @@ struct pmixd_event *pmixd_next(struct pmixd *s)
     struct pmixd_event *e;
     uint64_t count;
 
-    pthread_mutex_lock(&s->lock);
+    pthread_mutex_lock(&queue_lock);
     e = s->first;
     if (e) {
         s->first = e->next;
@@ -72,18 +95,8 @@ struct pmixd_event *pmixd_next(struct pmixd *s)
     } else {
         (void)!read(s->ready, &count, sizeof(count));
     }
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&queue_lock);
     return e;
-}
-
-void pmixd_event_free(struct pmixd_event *e)
-{
-    if (!e)
-        return;
-    free(e->text);
-    free(e->blob);
-    free(e->ranks);
-    free(e);
 }
 
 /* ---- upcalls: on the library's thread; PMIx sets their parameters ---- */
@@ -192,8 +205,8 @@ static pmix_server_module_t upcalls = {
 struct wait {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int done;
-    pmix_status_t status;
+    int pending;          /* calls that wake() will answer */
+    pmix_status_t status; /* of the first that failed */
 };
 
 #define WAIT_INIT                                                            \
@@ -201,69 +214,105 @@ struct wait {
         PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, PMIX_SUCCESS \
     }
 
+static void note(struct wait *w, pmix_status_t status)
+{
+    if (w->status == PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED)
+        w->status = status;
+}
+
 static void wake(pmix_status_t status, void *cbdata)
 {
     struct wait *w = cbdata;
 
     pthread_mutex_lock(&w->lock);
-    w->status = status;
-    w->done = 1;
+    note(w, status);
+    w->pending--;
     pthread_cond_signal(&w->changed);
     pthread_mutex_unlock(&w->lock);
 }
 
-/* `started` is what the call itself returned. */
-static int finish(struct wait *w, pmix_status_t started, const char *call,
-                  struct err *err)
+/* Around a call that answers through wake(): expect() before it, started() with
+ * what the call itself returned (an answer follows only PMIX_SUCCESS). */
+static void expect(struct wait *w)
 {
-    if (started == PMIX_SUCCESS) {
-        pthread_mutex_lock(&w->lock);
-        while (!w->done)
-            pthread_cond_wait(&w->changed, &w->lock);
-        pthread_mutex_unlock(&w->lock);
-        started = w->status;
-    }
-    if (started == PMIX_SUCCESS || started == PMIX_OPERATION_SUCCEEDED)
+    pthread_mutex_lock(&w->lock);
+    w->pending++;
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void started(struct wait *w, pmix_status_t status)
+{
+    if (status != PMIX_SUCCESS)
+        wake(status, w);
+}
+
+static int finish(struct wait *w, const char *call, struct err *err)
+{
+    pthread_mutex_lock(&w->lock);
+    while (w->pending > 0)
+        pthread_cond_wait(&w->changed, &w->lock);
+    pthread_mutex_unlock(&w->lock);
+    if (w->status == PMIX_SUCCESS)
         return 0;
-    return err_set(err, ERR_SYSTEM, "%s: %s", call, PMIx_Error_string(started));
+    return err_set(err, ERR_SYSTEM, "%s: %s", call, PMIx_Error_string(w->status));
 }
 
 /* ---- life ---- */
 
 static int register_job(struct pmixd *s, const struct pmixd_config *c, struct err *err)
 {
-    char *dir = xasprintf("%s/%s", c->tmpdir, c->nspace);
     struct wait w = WAIT_INIT;
     pmix_data_array_t array;
-    int rc = -1, n;
+    int rc, n = pmixd_describe_job(c, &array, err);
 
-    if (mkdir(dir, 0700) < 0) {
-        err_set(err, ERR_SYSTEM, "%s: %m", dir);
-        goto out;
-    }
-    n = pmixd_describe_job(c, dir, &array, err);
     if (n < 0)
-        goto out;
-    rc = finish(
-        &w,
-        PMIx_server_register_nspace(s->nspace, n, array.array, array.size, wake, &w),
-        "PMIx_server_register_nspace", err);
+        return -1;
+    expect(&w);
+    started(&w, PMIx_server_register_nspace(s->nspace, n, array.array, array.size, wake,
+                                            &w));
+    rc = finish(&w, "PMIx_server_register_nspace", err);
     PMIX_DATA_ARRAY_DESTRUCT(&array);
-out:
-    free(dir);
     return rc;
 }
 
-static int start(const struct pmixd_config *c, struct err *err)
+/* All at once: each alone would wait for the library's thread. */
+static int register_ranks(struct pmixd *s, const struct pmixd_config *c,
+                          struct err *err)
 {
+    struct wait w = WAIT_INIT;
+    pmix_proc_t p;
+
+    for (int r = 0; r < c->world; r++) {
+        if (c->node_of[r] != c->node)
+            continue;
+        PMIX_LOAD_PROCID(&p, s->nspace, (pmix_rank_t)r);
+        expect(&w);
+        started(&w,
+                PMIx_server_register_client(&p, getuid(), getgid(), NULL, wake, &w));
+    }
+    return finish(&w, "PMIx_server_register_client", err);
+}
+
+static void end_library(void)
+{
+    PMIx_server_finalize();
+}
+
+static int start_library(const struct pmixd_config *c, struct err *err)
+{
+    static int runs;
     pmix_data_array_t array;
     pmix_status_t rc;
 
+    if (runs)
+        return 0;
     pmixd_describe_server(c, &array);
     rc = PMIx_server_init(&upcalls, array.array, array.size);
     PMIX_DATA_ARRAY_DESTRUCT(&array);
     if (rc != PMIX_SUCCESS)
         return err_set(err, ERR_SYSTEM, "PMIx_server_init: %s", PMIx_Error_string(rc));
+    runs = 1;
+    atexit(end_library);
     return 0;
 }
 
@@ -272,23 +321,20 @@ int pmixd_open(struct pmixd **out, const struct pmixd_config *c, struct err *err
     struct pmixd *s;
 
     if (the_server)
-        return err_set(err, ERR_SYSTEM, "a PMIx server runs in this process already");
+        return err_set(err, ERR_SYSTEM, "a PMIx job is open in this process already");
     if (strlen(c->nspace) > PMIX_MAX_NSLEN)
         return err_set(err, ERR_USAGE, "the job name %s is longer than PMIx takes (%d)",
                        c->nspace, PMIX_MAX_NSLEN);
+    if (start_library(c, err) < 0)
+        return -1;
     s = xcalloc(1, sizeof(*s));
     PMIX_LOAD_NSPACE(s->nspace, c->nspace);
-    pthread_mutex_init(&s->lock, NULL);
     s->last = &s->first;
     s->ready = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    pthread_mutex_lock(&queue_lock);
     the_server = s;
-    if (start(c, err) < 0) {
-        the_server = NULL;
-        close(s->ready);
-        free(s);
-        return -1;
-    }
-    if (register_job(s, c, err) < 0) {
+    pthread_mutex_unlock(&queue_lock);
+    if (register_job(s, c, err) < 0 || register_ranks(s, c, err) < 0) {
         pmixd_close(s);
         return -1;
     }
@@ -303,31 +349,25 @@ void pmixd_close(struct pmixd *s)
 
     if (!s)
         return;
+    expect(&w);
     PMIx_server_deregister_nspace(s->nspace, wake, &w);
-    finish(&w, PMIX_SUCCESS, "PMIx_server_deregister_nspace", NULL);
-    PMIx_server_finalize();
-    the_server = NULL;
-    while ((e = pmixd_next(s))) {
-        if (e->what == PMIXD_FENCE || e->what == PMIXD_MODEX)
-            free(e->ticket); /* the asking rank is gone */
-        pmixd_event_free(e);
-    }
+    finish(&w, "PMIx_server_deregister_nspace", NULL);
+    pthread_mutex_lock(&queue_lock);
+    the_server = NULL; /* what the library still says about this job is dropped */
+    pthread_mutex_unlock(&queue_lock);
+    while ((e = pmixd_next(s)))
+        drop(e);
     close(s->ready);
-    pthread_mutex_destroy(&s->lock);
     free(s);
 }
 
-int pmixd_add_rank(struct pmixd *s, int rank, struct env *env, struct err *err)
+int pmixd_set_env(struct pmixd *s, int rank, struct env *env, struct err *err)
 {
-    struct wait w = WAIT_INIT;
     char **added = NULL;
     pmix_status_t rc;
     pmix_proc_t p;
 
     PMIX_LOAD_PROCID(&p, s->nspace, (pmix_rank_t)rank);
-    if (finish(&w, PMIx_server_register_client(&p, getuid(), getgid(), NULL, wake, &w),
-               "PMIx_server_register_client", err) < 0)
-        return -1;
     rc = PMIx_server_setup_fork(&p, &added);
     if (rc != PMIX_SUCCESS)
         return err_set(err, ERR_SYSTEM, "PMIx_server_setup_fork: %s",

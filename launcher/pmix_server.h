@@ -15,8 +15,10 @@
  * done.  (PMIx 4 and 5.  In Slurm 22.05 a fence without PMIX_COLLECT_DATA is no
  * barrier; ours is one always.)
  *
- * One server a process at a time: the library has no handles.  The prefix is
- * pmixd_ because libpmix exports pmix_server_*. */
+ * One job a process at a time: the library has no handles.  The library itself is
+ * started by the first pmixd_open() and ended when the process exits, since libpmix
+ * 4.2 aborts the process when it is started a second time.  The prefix is pmixd_
+ * because libpmix exports pmix_server_*. */
 #ifndef LAUNCHER_PMIX_SERVER_H
 #define LAUNCHER_PMIX_SERVER_H
 
@@ -29,7 +31,8 @@ struct pmixd;
 
 struct pmixd_config {
     const char *nspace;
-    const char *tmpdir; /* exists, mode 0700; the caller removes it at the end */
+    const char *tmpdir;  /* exists, mode 0700, and stays until the process exits */
+    const char *job_dir; /* the same, for this job; stays until pmixd_close() */
     int node, n_nodes;
     const char *const *node_name; /* [n_nodes], each another name */
     int world;
@@ -61,8 +64,8 @@ int pmixd_open(struct pmixd **out, const struct pmixd_config *c, struct err *err
 /* No rank of this node may be running any more.  NULL is fine. */
 void pmixd_close(struct pmixd *s);
 
-/* Announce a rank of this node and set what it needs to find the server. */
-int pmixd_add_rank(struct pmixd *s, int rank, struct env *env, struct err *err);
+/* Set what a rank of this node needs to find the server. */
+int pmixd_set_env(struct pmixd *s, int rank, struct env *env, struct err *err);
 
 int pmixd_fd(const struct pmixd *s); /* poll it for reading */
 /* The next event, or NULL; the caller's pmixd_event_free(). */

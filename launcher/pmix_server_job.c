@@ -2,6 +2,7 @@
 
 #include <pmix.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -130,8 +131,8 @@ static int add_local(void *list, const struct pmixd_config *c)
     return n;
 }
 
-int pmixd_describe_job(const struct pmixd_config *c, const char *dir,
-                       pmix_data_array_t *array, struct err *err)
+int pmixd_describe_job(const struct pmixd_config *c, pmix_data_array_t *array,
+                       struct err *err)
 {
     void *list = PMIx_Info_list_start();
     int n, rc = add_maps(list, c, err);
@@ -147,7 +148,7 @@ int pmixd_describe_job(const struct pmixd_config *c, const char *dir,
     add_u32(list, PMIX_NUM_NODES, c->n_nodes);
     add_u32(list, PMIX_NODEID, c->node);
     add(list, PMIX_TMPDIR, c->tmpdir, PMIX_STRING);
-    add(list, PMIX_NSDIR, dir, PMIX_STRING);
+    add(list, PMIX_NSDIR, c->job_dir, PMIX_STRING);
     add_flag(list, PMIX_TDIR_RMCLEAN, 1);
     n = add_local(list, c);
     for (int r = 0; r < c->world; r++)
@@ -162,7 +163,7 @@ out:
 
 void pmixd_describe_server(const struct pmixd_config *c, pmix_data_array_t *array)
 {
-    char *name = xasprintf("%s.server", c->nspace);
+    char *name = xasprintf("muster.%d", (int)getpid());
     void *list = PMIx_Info_list_start();
 
     add(list, PMIX_SERVER_TMPDIR, c->tmpdir, PMIX_STRING);

@@ -10,8 +10,8 @@
 void pmixd_describe_server(const struct pmixd_config *c, pmix_data_array_t *array);
 
 /* For PMIx_server_register_nspace(): node map, process map and the data of each
- * rank.  `dir` is the job's folder.  Returns the number of ranks on this node. */
-int pmixd_describe_job(const struct pmixd_config *c, const char *dir,
-                       pmix_data_array_t *array, struct err *err);
+ * rank.  Returns the number of ranks on this node. */
+int pmixd_describe_job(const struct pmixd_config *c, pmix_data_array_t *array,
+                       struct err *err);
 
 #endif

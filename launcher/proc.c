@@ -189,22 +189,6 @@ static int open_all(struct pipes *p, int stdin_fd, struct err *err)
                    errno == EMFILE ? " (raise `ulimit -n`)" : "");
 }
 
-/* What the child wrote before it gave up; nothing when exec closed the pipe. */
-static int exec_worked(int fd, const struct proc_spec *s, struct err *err)
-{
-    ssize_t n;
-    int why;
-
-    do
-        n = read(fd, &why, sizeof(why));
-    while (n < 0 && errno == EINTR);
-    if (n != (ssize_t)sizeof(why))
-        return 0;
-    return err_set(err, why == ENOENT ? ERR_MISSING : ERR_SYSTEM,
-                   "cannot start %s%s%s: %s", s->program, *s->cpus ? " on CPUs " : "",
-                   s->cpus, strerror(why));
-}
-
 static int keep_end(int fd[2])
 {
     int mine = fd[0];
@@ -233,20 +217,34 @@ int proc_spawn(struct proc *p, const struct proc_spec *s, struct err *err)
         goto out;
     }
     setpgid(pid, pid);
-    close(pipes.report[1]);
-    pipes.report[1] = -1;
-    rc = exec_worked(pipes.report[0], s, err);
-    if (rc < 0) {
-        waitpid(pid, NULL, 0);
-        goto out;
-    }
     *p = (struct proc){ .pid = pid };
     p->out = keep_end(pipes.out);
     p->err = keep_end(pipes.err);
     p->event = keep_end(pipes.event);
+    p->report = pipes.report[0];
+    pipes.report[0] = -1;
+    rc = 0;
 out:
     close_all(&pipes);
     return rc;
+}
+
+/* What the child wrote before it gave up; nothing when exec closed the pipe. */
+int proc_started(struct proc *p, const struct proc_spec *s, struct err *err)
+{
+    ssize_t n;
+    int why;
+
+    do
+        n = read(p->report, &why, sizeof(why));
+    while (n < 0 && errno == EINTR);
+    close(p->report);
+    p->report = -1;
+    if (n != (ssize_t)sizeof(why))
+        return 0;
+    return err_set(err, why == ENOENT ? ERR_MISSING : ERR_SYSTEM,
+                   "cannot start %s%s%s: %s", s->program, *s->cpus ? " on CPUs " : "",
+                   s->cpus, strerror(why));
 }
 
 void proc_reaped(struct proc *p, int wait_status)
@@ -265,7 +263,7 @@ void proc_signal(const struct proc *p, int signo)
 
 void proc_close(struct proc *p)
 {
-    int *fd[] = { &p->out, &p->err, &p->event };
+    int *fd[] = { &p->out, &p->err, &p->event, &p->report };
 
     for (size_t i = 0; i < ARRAY_LEN(fd); i++) {
         if (*fd[i] > 0)

@@ -32,6 +32,8 @@ struct run_request {
     int64_t start_timeout_ms;          /* each meeting of all ranks; <= 0 off */
     int64_t silence_timeout_ms;        /* no sign of life from a rank; <= 0 off */
     int64_t grace_ms;                  /* TERM to KILL; 0: RUN_GRACE_MS */
+    int64_t stop_grace_ms; /* the same when the user stops the run, so that ranks can
+                              save their work; 0: grace_ms */
     /* Each event; NULL: none.  Not 0 stops the run (cause "stopped").  Besides those
      * of the ranks (heartbeat.h) there are the launcher's own: "start" {run, dir,
      * world}, "connected", "finalized", "abort", "exit" {status}. */

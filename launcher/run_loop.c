@@ -33,12 +33,19 @@ static void send_away(struct run *run, int signo)
     sweep_signal(run->mark, signo);
 }
 
+static int64_t grace_of(const struct run *run)
+{
+    const struct run_request *q = run->q;
+
+    if (q->stop_grace_ms > 0 && strcmp(run->result->cause, "stopped") == 0)
+        return q->stop_grace_ms;
+    return q->grace_ms > 0 ? q->grace_ms : RUN_GRACE_MS;
+}
+
 static void begin_ending(struct run *run)
 {
-    int64_t grace = run->q->grace_ms > 0 ? run->q->grace_ms : RUN_GRACE_MS;
-
     run->phase = RUN_ENDING;
-    run->phase_ends = clock_ms() + grace;
+    run->phase_ends = clock_ms() + grace_of(run);
     run->next_scan = clock_ms() + SCAN_MS;
     send_away(run, SIGTERM);
 }

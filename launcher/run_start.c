@@ -184,9 +184,10 @@ static int start_server(struct run *run, struct err *err)
                               .node_of = node_of };
     int rc;
 
-    run->tmpdir = guard_make_folder(GUARD_TMP, err);
+    c.tmpdir = guard_tmpdir(err);
+    run->tmpdir = c.tmpdir ? guard_make_folder(GUARD_TMP, err) : NULL;
     rc = run->tmpdir ? 0 : -1;
-    c.tmpdir = run->tmpdir;
+    c.job_dir = run->tmpdir;
     if (rc == 0)
         rc = pmixd_open(&run->server, &c, err);
     if (rc == 0)
@@ -219,24 +220,30 @@ struct launch {
     struct rank_env_start start;
 };
 
-static int start_rank(struct run *run, const struct launch *l, int rank,
-                      struct err *err)
+static struct proc_spec spec_of(const struct run *run, const struct launch *l, int rank)
 {
+    const struct run_request *q = run->q;
+
+    return (struct proc_spec){
+        .program = l->program,
+        .argv = l->argv.item,
+        .stdin_fd = q->give_stdin && q->stdin_rank == rank ? STDIN_FILENO : -1,
+        .cpus = run->plan[rank].cpus,
+        .before = &run->before,
+    };
+}
+
+static int fork_rank(struct run *run, const struct launch *l, int rank, struct err *err)
+{
+    struct proc_spec s = spec_of(run, l, rank);
     struct run_rank *r = &run->rank[rank];
-    struct proc_spec s = { .program = l->program,
-                           .argv = l->argv.item,
-                           .stdin_fd = run->q->give_stdin && run->q->stdin_rank == rank
-                                           ? STDIN_FILENO
-                                           : -1,
-                           .cpus = run->plan[rank].cpus,
-                           .before = &run->before };
     struct env env = ENV_INIT;
     int rc = -1;
 
     if (rank_env_build(&env, environ, run->q, rank, err) < 0)
         return -1;
     rank_env_finish(&env, &l->start);
-    if (pmixd_add_rank(run->server, rank, &env, err) < 0)
+    if (pmixd_set_env(run->server, rank, &env, err) < 0)
         goto out;
     s.env = env.item;
     if (proc_spawn(&r->proc, &s, err) < 0)
@@ -251,17 +258,34 @@ out:
     return rc;
 }
 
-static void start_ranks(struct run *run, const struct launch *l)
+/* Fork all before waiting for any: they start side by side.  On failure *rank says
+ * which one. */
+static int start_ranks(struct run *run, const struct launch *l, int *rank,
+                       struct err *err)
+{
+    struct proc_spec s;
+
+    for (*rank = 0; *rank < run->world; ++*rank)
+        if (fork_rank(run, l, *rank, err) < 0)
+            return -1;
+    for (*rank = 0; *rank < run->world; ++*rank) {
+        s = spec_of(run, l, *rank);
+        if (proc_started(&run->rank[*rank].proc, &s, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static void start_all(struct run *run, const struct launch *l)
 {
     struct err err = ERR_INIT;
     struct js *o = js_object();
+    int rank;
 
-    for (int r = 0; r < run->world; r++)
-        if (start_rank(run, l, r, &err) < 0) {
-            err_wrap(&err, "rank %d on %s", r, run_host(run, r));
-            run_end(run, (int)err.code, "start", r, err_text(&err));
-            break;
-        }
+    if (start_ranks(run, l, &rank, &err) < 0) {
+        err_wrap(&err, "rank %d on %s", rank, run_host(run, rank));
+        run_end(run, (int)err.code, "start", rank, err_text(&err));
+    }
     err_release(&err);
     js_put_str(o, "run", run->id);
     js_put_str(o, "dir", run->dir);
@@ -309,7 +333,7 @@ int run_start(struct run *run, struct err *err)
     run->shmdir = guard_make_folder(GUARD_SHM, NULL);
     rank_env_choose(&l.start, run->id, run->shmdir);
     make_watch(run);
-    start_ranks(run, &l);
+    start_all(run, &l);
     rc = 0;
 out:
     strlist_release(&l.argv);

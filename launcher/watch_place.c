@@ -111,10 +111,12 @@ int places_wrong(struct places *p, struct str *why, int *culprit)
         *culprit = r;
         if (off_plan(p, r, why))
             return 1;
-        for (int q = 0; q < p->world; q++)
-            if (q != r && p->seen[q].reported &&
-                clash(p, q < r ? q : r, q < r ? r : q, why))
+        for (int q = 0; q < p->world; q++) {
+            int low = q < r ? q : r, high = q < r ? r : q;
+            *culprit = high;
+            if (q != r && p->seen[q].reported && clash(p, low, high, why))
                 return 1;
+        }
     }
     return 0;
 }

@@ -180,3 +180,17 @@ X
     done
     [ -z "$(ls "$TMPDIR")" ] || { ls -R "$TMPDIR"; false; }
 }
+
+@test "launch: valgrind finds nothing in the launcher" {
+    command -v valgrind >/dev/null || skip 'valgrind is not installed'
+    case $O in *asan* | *tsan*) skip "a sanitizer is at work already" ;; esac
+    vg="valgrind -q --error-exitcode=9 --leak-check=full --child-silent-after-fork=no
+        --suppressions=$SRC/tests/valgrind.supp"
+    # shellcheck disable=SC2086
+    run $vg "$O/bin/muster" launch --gpus 2 -- pmix_hello
+    status 0
+    run $vg "$O/bin/muster" launch --gpus 2 --grace 1s -- sh -c 'echo $RANK; exit $RANK'
+    status 1
+    run $vg "$O/bin/muster" launch --gpus 2 --dry-run -- sh -c :
+    status 0
+}
