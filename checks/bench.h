@@ -39,8 +39,8 @@ int bench_result(const struct bench *b, enum bench_op op, int64_t *wrong,
 int bench_speed(const struct bench *b, enum bench_op op, int64_t bytes, int budget_ms,
                 struct measure *m, struct err *err);
 
-/* What this rank copies, GB/s: the best pass of budget_ms; all ranks of a node call
- * it at once. */
+/* What this rank copies, GB/s: the median of slices of 1 MiB of a buffer of `bytes`,
+ * over budget_ms; all ranks of a node call it at once. */
 double bench_copy(int64_t bytes, int budget_ms);
 
 #endif

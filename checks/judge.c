@@ -32,9 +32,9 @@ static void judge_limit(const struct check *c, const struct measure *m,
 {
     int good = c->judge == JUDGE_AT_MOST ? m->value <= m->need : m->value >= m->need;
     char *is = number(m->value, m->unit), *must = number(m->need, m->unit);
-    char *found =
-        xasprintf("%s, %s %s%s%s", is, c->judge == JUDGE_AT_MOST ? "at most" : "needs",
-                  must, m->text ? "; " : "", m->text ? m->text : "");
+    char *found = xasprintf("is %s, %s %s%s%s", is,
+                            c->judge == JUDGE_AT_MOST ? "at most" : "needs", must,
+                            m->text ? "; " : "", m->text ? m->text : "");
 
     v->expected = m->need;
     if (isnan(m->need) || good) {
@@ -68,8 +68,8 @@ static void judge_link(const struct check *c, const struct measure *m,
                        struct verdict *v)
 {
     double gbits = measure_gbytes(m->value, m->unit) * 8;
-    char *found =
-        xasprintf("%.1f of %.0f Gb/s (%.1f %%)", gbits, m->need, 100 * gbits / m->need);
+    char *found = xasprintf("got %.1f of %.0f Gb/s (%.1f %%)", gbits, m->need,
+                            100 * gbits / m->need);
 
     v->measured = gbits;
     v->expected = m->need;
@@ -157,16 +157,17 @@ static void judge_busbw(const struct judge *j, const struct measures *all,
                       "is wrong",
                       t.ceiling);
     } else if (v->measured >= floor) {
-        v->reason = xasprintf("%s, %s", size, t.from);
+        v->reason = xasprintf("S is %s; %s", size, t.from);
     } else if (best >= floor) {
         v->result = VERDICT_UNDECIDED;
-        v->reason = xasprintf("%s: the median is too slow, the best iteration (%.2f "
-                              "GB/s) is not: the machine is busy, run again",
-                              size, best);
+        v->reason =
+            xasprintf("S is %s: the median is too slow, the best iteration (%.2f "
+                      "GB/s) is not: the machine is busy, run again",
+                      size, best);
     } else {
         v->result = VERDICT_FAIL;
-        v->reason = xasprintf("%s: under %.2f GB/s, %.0f %% of what is %s; %s", size,
-                              floor, 100 * t.floor, t.from, c->cure);
+        v->reason = xasprintf("S is %s: under %.2f GB/s, %.0f %% of what is %s; %s",
+                              size, floor, 100 * t.floor, t.from, c->cure);
     }
     free(size);
 }
@@ -205,10 +206,39 @@ static int is_reference(const char *name)
     return c && c->judge == JUDGE_REFERENCE;
 }
 
+static int place_in_catalogue(const struct measure *m)
+{
+    int n;
+    const struct check *all = catalogue(&n), *c = catalogue_find(m->name);
+
+    return c ? (int)(c - all) : n;
+}
+
+struct ref {
+    const struct measure *m;
+};
+
+/* By the catalogue, then by group; what came first stays first. */
+static int in_order(const void *a, const void *b)
+{
+    const struct measure *x = ((const struct ref *)a)->m;
+    const struct measure *y = ((const struct ref *)b)->m;
+    int by = place_in_catalogue(x) - place_in_catalogue(y);
+
+    if (by == 0)
+        by = x->first - y->first;
+    return by ? by : (x > y) - (x < y);
+}
+
 void judge_all(const struct judge *j, const struct measures *m, struct verdicts *out)
 {
+    struct ref *sorted = xcalloc((size_t)m->n, sizeof(*sorted));
+
+    for (int i = 0; i < m->n; i++)
+        sorted[i].m = &m->item[i];
+    qsort(sorted, (size_t)m->n, sizeof(*sorted), in_order);
     for (int i = 0; i < m->n; i++) {
-        const struct measure *one = &m->item[i];
+        const struct measure *one = sorted[i].m;
         struct verdict v = { .expected = NAN, .measured = one->value };
 
         if (is_reference(one->name))
@@ -220,6 +250,7 @@ void judge_all(const struct judge *j, const struct measures *m, struct verdicts 
         judge_one(j, m, one, &v);
         verdicts_add(out, &v);
     }
+    free(sorted);
 }
 
 void judge_missing(const struct measures *m, const char *scope, enum level level,

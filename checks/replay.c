@@ -117,6 +117,8 @@ static int add_text(char *text, const char *path, struct measures *out, struct e
 
     if (host_limit(text, "Max locked memory", &soft, &hard) == 0) {
         host_measure_limits(text, 1, 1, path, out);
+        for (int i = 0; i < out->n; i++)
+            *out->item[i].node = '\0'; /* the file names no machine */
         return 0;
     }
     for (size_t i = 0; i < ARRAY_LEN(formats); i++)

@@ -1,0 +1,370 @@
+/* muster check - is this system fit to train the recipe? */
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/js.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "checks/catalogue.h"
+#include "checks/judge.h"
+#include "checks/replay.h"
+#include "checks/verdict.h"
+#include "launcher/cmd.h"
+#include "launcher/guard.h"
+#include "launcher/preflight.h"
+#include "launcher/table.h"
+#include "recipes/recipe.h"
+#include "recipes/value.h"
+#include "topology/place.h"
+#include "topology/topology.h"
+
+struct args {
+    const char *recipe, *cluster, *replay, *level;
+    struct strlist sets;
+    int gpus, list, json, verbose;
+    struct err *err; /* of a value */
+    int failed;
+};
+
+enum { OPT_SET = 256, OPT_CLUSTER, OPT_LEVEL, OPT_REPLAY, OPT_LIST, OPT_JSON };
+
+static const struct argp_option options[] = {
+    { "gpus", 'g', "N", 0, "ranks, one a GPU (or a share of the CPUs)", 0 },
+    { "level", OPT_LEVEL, "quick|standard|full", 0,
+      "how much to measure (the recipe's checks.level)", 0 },
+    { "set", OPT_SET, "KEY=VALUE", 0, "change one key of the recipe; may be repeated",
+      0 },
+    { "cluster", OPT_CLUSTER, "FILE", 0, "a cluster specification, not this machine",
+      0 },
+    { "replay", OPT_REPLAY, "FILE", 0,
+      "judge recorded measurements (events.jsonl of a check, a table of rails, limits)",
+      1 },
+    { "list", OPT_LIST, 0, 0,
+      "every check: why, what it needs, where its target is from", 1 },
+    { "json", OPT_JSON, 0, 0, "the verdicts as one JSON object", 1 },
+    { "verbose", 'v', 0, 0, "show what the ranks print, and each check that passed",
+      1 },
+    { 0 },
+};
+
+static int take_gpus(struct args *a, const char *text)
+{
+    int64_t n;
+
+    if (value_int64(text, &n, a->err) < 0)
+        return err_wrap(a->err, "--gpus");
+    if (n < 1 || n > 1 << 20)
+        return err_set(a->err, ERR_USAGE, "--gpus %s: a number from 1 is wanted", text);
+    a->gpus = (int)n;
+    return 0;
+}
+
+static int take_recipe(struct args *a, const char *text)
+{
+    if (a->recipe)
+        return err_set(a->err, ERR_USAGE,
+                       "'%s': one recipe is enough, '%s' came before", text, a->recipe);
+    a->recipe = text;
+    return 0;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct args *a = state->input;
+    int rc = 0;
+
+    if (a->failed)
+        return 0;
+    switch (key) {
+    case 'g':
+        rc = take_gpus(a, arg);
+        break;
+    case 'v':
+        a->verbose = 1;
+        break;
+    case OPT_LEVEL:
+        a->level = arg;
+        break;
+    case OPT_SET:
+        strlist_add(&a->sets, arg);
+        break;
+    case OPT_CLUSTER:
+        a->cluster = arg;
+        break;
+    case OPT_REPLAY:
+        a->replay = arg;
+        break;
+    case OPT_LIST:
+        a->list = 1;
+        break;
+    case OPT_JSON:
+        a->json = 1;
+        break;
+    case ARGP_KEY_ARG:
+        rc = take_recipe(a, arg);
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    a->failed = rc != 0; /* its message is written: run() sees it */
+    return 0;
+}
+
+/* --- what is checked --------------------------------------------------------------- */
+
+struct subject {
+    const struct args *a;
+    struct recipe recipe;
+    int has_recipe;
+    struct topology *topology;
+    struct placement *placement;
+};
+
+static int set_key(struct recipe *r, const char *pair, struct err *err)
+{
+    char *key = xstrdup(pair), *eq = strchr(key, '=');
+    int rc;
+
+    if (eq)
+        *eq = '\0';
+    rc = eq && eq != key ? recipe_set(r, key, eq + 1, err)
+                         : err_set(err, ERR_USAGE, "'%s': KEY=VALUE is wanted", pair);
+    free(key);
+    return rc ? err_wrap(err, "--set") : 0;
+}
+
+static int load_recipe(struct subject *s, struct err *err)
+{
+    const struct args *a = s->a;
+
+    if (!a->recipe)
+        return 0;
+    if (recipe_load(a->recipe, &s->recipe, err))
+        return -1;
+    s->has_recipe = 1;
+    for (int i = 0; i < a->sets.n; i++)
+        if (set_key(&s->recipe, a->sets.item[i], err))
+            return -1;
+    if (a->level && recipe_set(&s->recipe, "checks.level", a->level, err))
+        return err_wrap(err, "--level");
+    return recipe_validate(&s->recipe, a->recipe, err);
+}
+
+static int load_topology(struct subject *s, struct err *err)
+{
+    const char *file = s->a->cluster;
+
+    if (!file && s->has_recipe && *s->recipe.cluster.file)
+        file = s->recipe.cluster.file;
+    return file ? topology_from_spec(file, &s->topology, err)
+                : topology_from_host("", &s->topology, err);
+}
+
+/* --gpus, else what the degrees make, else every GPU there is. */
+static int world_of(const struct subject *s)
+{
+    int shard = s->recipe.parallelism.data_parallel_shard_degree;
+    int copies = s->recipe.parallelism.data_parallel_replicate_degree, gpus = 0;
+
+    if (s->a->gpus)
+        return s->a->gpus;
+    for (int n = 0; n < s->topology->n_nodes; n++)
+        gpus += s->topology->nodes[n].n_gpus;
+    if (shard > 0)
+        return shard * (copies > 0 ? copies : 1);
+    return gpus > 0 ? gpus : 1;
+}
+
+static void release(struct subject *s)
+{
+    placement_free(s->placement);
+    topology_free(s->topology);
+    if (s->has_recipe)
+        recipe_release(&s->recipe);
+}
+
+/* --- how -------------------------------------------------------------------------------- */
+
+/* The topology is wanted for targets; a recording may do without. */
+static int replay(struct subject *s, struct verdicts *out, struct err *err)
+{
+    struct measures m = { 0 };
+    struct judge j = { 0 };
+    int rc = -1;
+
+    if (s->has_recipe) {
+        if (load_topology(s, err) ||
+            placement_make(&s->recipe, s->topology, world_of(s), &s->placement, err))
+            return -1;
+        j.placement = s->placement;
+        j.topology = s->topology;
+    }
+    if (replay_load(s->a->replay, &m, err) == 0) {
+        judge_all(&j, &m, out);
+        rc = 0;
+    }
+    measures_release(&m);
+    return rc;
+}
+
+static int check_live(struct subject *s, struct verdicts *out, struct err *err)
+{
+    struct preflight q = { .recipe_path = s->a->recipe,
+                           .sets = &s->a->sets,
+                           .recipe = &s->recipe,
+                           .show = s->a->verbose };
+
+    if (load_topology(s, err))
+        return -1;
+    if (s->topology->simulated)
+        return err_set(
+            err, ERR_MISSING,
+            "%s describes machines that are not here: nothing can be measured "
+            "on them; leave --cluster out, or give --replay FILE",
+            s->topology->source);
+    if (placement_make(&s->recipe, s->topology, world_of(s), &s->placement, err))
+        return -1;
+    q.topology = s->topology;
+    q.placement = s->placement;
+    q.level = s->recipe.checks.level;
+    return preflight_run(&q, out, err);
+}
+
+/* --- the answer ---------------------------------------------------------------------------- */
+
+static void add_row(struct table *t, const struct verdict *v)
+{
+    char *measured = verdict_number(v->measured, v->unit);
+    char *expected = verdict_number(v->expected, v->unit);
+
+    table_add(t, "%s%s", verdict_result_name(v->result), v->warn ? " (!)" : "");
+    table_add(t, "%s", v->name);
+    table_add(t, "%s", v->object);
+    table_add(t, "%s", measured);
+    table_add(t, "%s", expected);
+    table_add(t, "%s", v->reason);
+    table_end_row(t);
+    free(measured);
+    free(expected);
+}
+
+static void print_counts(const struct verdicts *l)
+{
+    int count[4] = { 0 };
+    struct strlist nodes = { 0 };
+
+    for (int i = 0; i < l->n; i++)
+        count[l->item[i].result]++;
+    printf("%d passed, %d failed, %d could not be measured, %d undecided\n",
+           count[VERDICT_PASS], count[VERDICT_FAIL], count[VERDICT_UNMEASURED],
+           count[VERDICT_UNDECIDED]);
+    verdicts_exclude(l, &nodes);
+    for (int i = 0; i < nodes.n; i++)
+        printf("%s%s", i ? "," : "exclude: ", nodes.item[i]);
+    if (nodes.n)
+        putchar('\n');
+    strlist_release(&nodes);
+}
+
+static void print_text(const struct verdicts *l)
+{
+    static const char *const head[] = { "result",   "check",    "object",
+                                        "measured", "expected", "reason" };
+    struct table t = { 0 };
+
+    for (size_t i = 0; i < ARRAY_LEN(head); i++)
+        table_add(&t, "%s", head[i]);
+    table_end_row(&t);
+    for (int i = 0; i < l->n; i++)
+        add_row(&t, &l->item[i]);
+    table_print(&t, stdout);
+    table_release(&t);
+    print_counts(l);
+}
+
+static int check(const struct args *a, struct err *err)
+{
+    struct subject s = { .a = a };
+    struct verdicts out = { 0 };
+    int rc = load_recipe(&s, err);
+
+    if (rc == 0)
+        rc = a->replay ? replay(&s, &out, err) : check_live(&s, &out, err);
+    if (rc == 0) {
+        if (a->json) {
+            struct js *o = verdicts_json(&out);
+
+            js_print(o, stdout);
+            js_free(o);
+        } else {
+            print_text(&out);
+        }
+        rc = verdicts_status(&out);
+    }
+    verdicts_release(&out);
+    release(&s);
+    return rc;
+}
+
+static int list(int json)
+{
+    struct js *o;
+
+    if (!json) {
+        catalogue_print(stdout);
+        return 0;
+    }
+    o = catalogue_json();
+    js_print(o, stdout);
+    js_free(o);
+    return 0;
+}
+
+static int guarded_check(const struct args *a, struct err *err)
+{
+    const struct guard_options o = { .grace_ms = 2000 };
+    int status = 0, rc;
+
+    if (a->list)
+        return list(a->json);
+    if (!a->recipe && !a->replay)
+        return err_set(err, ERR_USAGE,
+                       "muster check: RECIPE is missing (`muster check --help`)");
+    if (a->replay)
+        return check(a, err);
+    rc = guard_enter(&o, &status, err);
+    if (rc != 0)
+        return rc < 0 ? -1 : status;
+    return check(a, err);
+}
+
+static int run(int argc, char **argv, struct err *err)
+{
+    static const struct argp argp = {
+        options,
+        parse_option,
+        "RECIPE",
+        "Checks hosts and, over the trainer's own collectives, the groups of the "
+        "recipe.\vExit status: 0 fit; 1 a check failed or is undecided; 3 a required "
+        "check could not be measured.",
+        NULL,
+        NULL,
+        NULL
+    };
+    struct args a = { .err = err };
+    int rc = cmd_parse(&argp, argc, argv, &a, err);
+
+    if (rc == 0)
+        rc = a.failed ? -1 : guarded_check(&a, err);
+    else if (rc == 1)
+        rc = 0;
+    strlist_release(&a.sets);
+    return rc;
+}
+
+const struct cmd cmd_check = { "check", "preflight: is this system fit for the recipe",
+                               run, 0 };

@@ -1,0 +1,157 @@
+#include "launcher/preflight.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/js.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "checks/judge.h"
+#include "checks/measure.h"
+#include "checks/verdict.h"
+#include "launcher/run.h"
+#include "topology/place.h"
+#include "topology/topology.h"
+
+enum { MEET_MS = 60000, SILENCE_MS = 60000, GRACE_MS = 2000 };
+
+static const char *level_text(enum level l)
+{
+    static const char *const names[] = { "quick", "standard", "full" };
+
+    return names[l];
+}
+
+/* muster-probe stands beside muster. */
+static char *probe_path(struct err *err)
+{
+    char self[PATH_MAX], *slash, *path;
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+    self[n > 0 ? n : 0] = '\0';
+    slash = strrchr(self, '/');
+    path = xasprintf("%.*s/muster-probe", slash ? (int)(slash - self) : 0, self);
+    if (access(path, X_OK) == 0)
+        return path;
+    err_set(err, ERR_MISSING, "%s: %m; install it beside muster (`make` builds it)",
+            path);
+    free(path);
+    return NULL;
+}
+
+static int build_command(const struct preflight *q, struct strlist *argv,
+                         struct err *err)
+{
+    char *program = probe_path(err), *recipe;
+
+    if (!program)
+        return -1;
+    recipe = realpath(q->recipe_path, NULL);
+    strlist_add(argv, program);
+    strlist_add(argv, "--recipe");
+    strlist_add(argv, recipe ? recipe : q->recipe_path);
+    strlist_add(argv, "--level");
+    strlist_add(argv, level_text(q->level));
+    strlist_add(argv, "--device");
+    strlist_add(argv, q->placement->on_gpus ? "cuda" : "cpu");
+    for (int i = 0; q->sets && i < q->sets->n; i++) {
+        strlist_add(argv, "--set");
+        strlist_add(argv, q->sets->item[i]);
+    }
+    argv->item = xrealloc(argv->item, (size_t)argv->n + 1, sizeof(*argv->item));
+    argv->item[argv->n] = NULL;
+    free(program);
+    free(recipe);
+    return 0;
+}
+
+static int on_event(void *arg, const struct js *e)
+{
+    struct measures *m = arg;
+
+    if (str_eq(js_str(e, "event", ""), "measure"))
+        measures_add_json(m, e, NULL); /* a nameless one measures nothing */
+    return 0;
+}
+
+/* The probe ended early: who, and why. */
+static void add_failure(const struct preflight *q, const struct run_result *r,
+                        struct verdicts *out)
+{
+    struct verdict v = { .expected = NAN, .measured = NAN, .required = 1 };
+    int known = r->culprit >= 0 && r->culprit < q->placement->world;
+    const char *node =
+        known ? q->topology->nodes[q->placement->rank[r->culprit].node].name : "";
+
+    snprintf(v.name, sizeof(v.name), "probe");
+    if (known)
+        snprintf(v.object, sizeof(v.object), "rank %d on %s", r->culprit, node);
+    else
+        snprintf(v.object, sizeof(v.object), "all ranks");
+    v.result = r->status == ERR_MISSING ? VERDICT_UNMEASURED : VERDICT_FAIL;
+    v.reason = xstrdup(r->reason ? r->reason : r->cause);
+    verdicts_add(out, &v);
+}
+
+/* NVLS is NCCL's default where there are switches, unless it is switched off. */
+static int sums_in_switch(void)
+{
+    return !str_eq(getenv("NCCL_NVLS_ENABLE"), "0");
+}
+
+static int judge_run(const struct preflight *q, const struct run_result *r,
+                     const struct measures *m, struct verdicts *out, struct err *err)
+{
+    const struct judge j = { q->placement, q->topology, sums_in_switch() };
+    int refused = r->status == ERR_USAGE && str_eq(r->cause, "rank");
+
+    if (refused)
+        return err_set(err, ERR_USAGE, "%s", r->reason ? r->reason : "refused");
+    if (str_eq(r->cause, "stopped"))
+        return err_set(err, ERR_FAILED, "the check was stopped: %s", r->reason);
+    judge_all(&j, m, out);
+    if (r->status == 0) {
+        judge_missing(m, "host", q->level, "the probe did not report it", out);
+        judge_missing(m, "group", q->level, "the probe did not report it", out);
+        return 0;
+    }
+    add_failure(q, r, out);
+    judge_missing(m, "host", q->level, "the probe ended before", out);
+    judge_missing(m, "group", q->level, "the probe ended before", out);
+    return 0;
+}
+
+int preflight_run(const struct preflight *q, struct verdicts *out, struct err *err)
+{
+    struct strlist argv = { 0 };
+    struct measures m = { 0 };
+    struct run_result result;
+    struct run_request r = {
+        .recipe = q->recipe,
+        .topology = q->topology,
+        .placement = q->placement,
+        .quiet = !q->show,
+        .lines_to_stderr = 1,
+        .start_timeout_ms = MEET_MS,
+        .silence_timeout_ms = SILENCE_MS,
+        .grace_ms = GRACE_MS,
+        .event = on_event,
+        .event_arg = &m,
+    };
+    int rc = build_command(q, &argv, err);
+
+    r.command = argv.item;
+    if (rc == 0)
+        rc = run_execute(&r, &result, err);
+    if (rc == 0) {
+        rc = judge_run(q, &result, &m, out, err);
+        run_result_release(&result);
+    }
+    measures_release(&m);
+    strlist_release(&argv);
+    return rc;
+}
