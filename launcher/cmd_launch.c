@@ -60,8 +60,7 @@ static int look_at_machine(struct launch *l, struct err *err)
 
     if (!file && l->has_recipe && *l->recipe.cluster.file)
         file = l->recipe.cluster.file;
-    return file ? topology_from_spec(file, &l->topology, err)
-                : topology_from_host("", &l->topology, err);
+    return topology_from_cluster(file, &l->topology, err);
 }
 
 /* --gpus, else what the recipe's degrees make, else every GPU there is. */

@@ -10,6 +10,9 @@
 #include "base/str.h"
 #include "launcher/cmd.h"
 #include "launcher/plan.h"
+#include "launcher/run.h"
+#include "launcher/run_command.h"
+#include "launcher/secret.h"
 #include "recipes/value.h"
 #include "topology/place.h"
 #include "topology/topology.h"
@@ -135,37 +138,28 @@ static int apply_sets(struct recipe *r, const struct strlist *sets, struct err *
     return 0;
 }
 
-/* --cluster wins over the recipe's file; a bare name is a specification. */
-static int read_topology(const struct options *o, const struct recipe *r,
-                         struct topology **out, struct err *err)
+/* What each rank would be started with, where this machine starts them all. */
+static void add_rank_commands(struct plan *p)
 {
-    const char *file = o->cluster ? o->cluster : r->cluster.file;
-    const char *colon = file ? strchr(file, ':') : NULL;
+    struct run_request q = { .recipe = &p->recipe,
+                             .topology = p->topology,
+                             .placement = p->placement,
+                             .start_timeout_ms = 120000, /* as muster launch does */
+                             .silence_timeout_ms = 120000,
+                             .grace_ms = RUN_GRACE_MS };
+    struct err e = ERR_INIT;
+    struct js *plan, *list;
 
-    if (!file || !file[0])
-        return topology_from_source("sysfs", out, err);
-    if (colon && !memchr(file, '/', (size_t)(colon - file)))
-        return topology_from_source(file, out, err);
-    return topology_from_spec(file, out, err);
-}
-
-/* Quoted for a POSIX shell when it has to be. */
-static void add_word(struct str *s, const char *word)
-{
-    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                               "0123456789_-./=:,+@%";
-
-    if (*word && word[strspn(word, safe)] == '\0') {
-        str_adds(s, word);
+    if (p->placement->n_nodes > 1 || p->topology->simulated)
         return;
-    }
-    str_adds(s, "'");
-    for (; *word; word++)
-        if (*word == '\'')
-            str_adds(s, "'\\''");
-        else
-            str_add(s, word, 1);
-    str_adds(s, "'");
+    plan = run_plan_json(&q, NULL, &e);
+    list = plan ? js_get(plan, "commands") : NULL;
+    for (size_t i = 0; i < js_len(list); i++)
+        strlist_add(&p->commands, js_as_str(js_at(list, i), ""));
+    if (!plan)
+        strlist_add(&p->warnings, err_text(&e));
+    js_free(plan);
+    err_release(&e);
 }
 
 static void add_commands(struct plan *p, const struct options *o)
@@ -173,18 +167,19 @@ static void add_commands(struct plan *p, const struct options *o)
     struct str s = STR_INIT;
 
     str_adds(&s, "muster launch ");
-    add_word(&s, o->recipe);
+    shell_add_word(&s, o->recipe);
     str_addf(&s, " --gpus %d", p->placement->world);
     if (o->cluster) {
         str_adds(&s, " --cluster ");
-        add_word(&s, o->cluster);
+        shell_add_word(&s, o->cluster);
     }
     for (int i = 0; i < o->sets.n; i++) {
         str_adds(&s, " --set ");
-        add_word(&s, o->sets.item[i]);
+        shell_add_word(&s, o->sets.item[i]);
     }
     strlist_add(&p->commands, s.text);
     str_release(&s);
+    add_rank_commands(p);
 }
 
 static int make_and_show(const struct options *o, const struct recipe *r,
@@ -195,7 +190,7 @@ static int make_and_show(const struct options *o, const struct recipe *r,
     struct js *json;
     int rc = -1;
 
-    if (read_topology(o, r, &t, err) < 0)
+    if (topology_from_cluster(o->cluster ? o->cluster : r->cluster.file, &t, err) < 0)
         return -1;
     if (plan_make(r, t, o->gpus, &o->assumed, &p, err) < 0)
         goto out;

@@ -163,6 +163,16 @@ static void print_predicted(const struct plan *p, FILE *fp)
     print_assumed(x, fp);
 }
 
+/* The launch; and, where they are known, the first rank's own line for all of them. */
+static void print_commands(const struct plan *p, FILE *fp)
+{
+    for (int i = 0; i < p->commands.n && i < 2; i++)
+        fprintf(fp, "%s%s\n", i ? "rank 0    " : "command   ", p->commands.item[i]);
+    if (p->commands.n > 2)
+        fprintf(fp, "          and so on to rank %d: `muster launch ... --dry-run`\n",
+                p->commands.n - 2);
+}
+
 void plan_print(const struct plan *p, int all_ranks, FILE *fp)
 {
     fprintf(fp, "plan      %s on %s%s\n", p->recipe.name, p->topology->source,
@@ -177,6 +187,5 @@ void plan_print(const struct plan *p, int all_ranks, FILE *fp)
     print_predicted(p, fp);
     for (int i = 0; i < p->warnings.n; i++)
         fprintf(fp, "warning   %s\n", p->warnings.item[i]);
-    for (int i = 0; i < p->commands.n; i++)
-        fprintf(fp, "%s%s\n", i ? "          " : "command   ", p->commands.item[i]);
+    print_commands(p, fp);
 }

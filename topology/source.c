@@ -63,3 +63,14 @@ int topology_from_source(const char *text, struct topology **out, struct err *er
     }
     return unknown(kind, err);
 }
+
+int topology_from_cluster(const char *text, struct topology **out, struct err *err)
+{
+    size_t n = text ? strcspn(text, ":/") : 0;
+
+    if (!text || !text[0])
+        return topology_from_source("sysfs", out, err);
+    if (text[n] == ':')
+        return topology_from_source(text, out, err);
+    return topology_from_spec(text, out, err);
+}

@@ -121,6 +121,10 @@ int topology_from_json(const char *path, struct topology **out, struct err *err)
 /* One source by its command-line form "KIND[:FILE]" (sysfs, nvml, spec, json). */
 int topology_from_source(const char *text, struct topology **out, struct err *err);
 
+/* The machines of a `--cluster` option or a recipe's cluster.file: a specification,
+ * or KIND:FILE as above; NULL or "": this host. */
+int topology_from_cluster(const char *text, struct topology **out, struct err *err);
+
 /* Add to t what only `more` knows: nodes are one when boot id (else name) is, GPUs
  * by bus id or UUID, NICs by GUID or name.  t wins where both know. */
 int topology_merge(struct topology *t, const struct topology *more, struct err *err);

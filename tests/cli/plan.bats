@@ -120,3 +120,11 @@ null' ]
     status 0
     has '| '
 }
+
+@test "plan: its commands are those that launch would run" {
+    muster plan "$SRC/recipes/demo.yaml" --gpus 2 --json | jq -r '.commands[]' >plan.txt
+    muster launch "$SRC/recipes/demo.yaml" --gpus 2 --dry-run --json | jq -r '.commands[]' >launch.txt
+    [ "$(wc -l <launch.txt)" -eq 2 ]
+    [ "$(head -1 plan.txt)" = "muster launch $SRC/recipes/demo.yaml --gpus 2" ]
+    tail -n +2 plan.txt | diff - launch.txt
+}
