@@ -77,13 +77,15 @@ void cpu_sum_parts(struct dev *d, float *out, const float *part, int64_t parts,
     cpu_ranges(d, n, 512, sum_parts, &p);
 }
 
-/* About eight parts of the longer side: enough for balance, large enough that
- * packing the other operand again does not show. */
-static int64_t gemm_grain(int64_t length)
+/* Each part packs the other operand again, so parts are few and large: 4 to 32, of
+ * about 2^28 multiplications. */
+static int64_t gemm_grain(const struct gemm *g, int64_t length)
 {
-    int64_t part = (length / 8 + 15) / 16 * 16;
+    int64_t work = (int64_t)g->m * g->n * g->k, parts = work >> 28, grain;
 
-    return part < 128 ? 128 : part;
+    parts = parts < 4 ? 4 : parts > 32 ? 32 : parts;
+    grain = (length / parts + 63) / 64 * 64;
+    return grain < 64 ? 64 : grain;
 }
 
 static void gemm_part(const void *arg, int64_t from, int64_t to)
@@ -106,7 +108,7 @@ void cpu_gemm(struct dev *d, const struct gemm *g)
 {
     int64_t length = g->m >= g->n ? g->m : g->n;
 
-    cpu_ranges(d, length, gemm_grain(length), gemm_part, g);
+    cpu_ranges(d, length, gemm_grain(g, length), gemm_part, g);
 }
 
 /* --- the device ----------------------------------------------------------------- */

@@ -7,8 +7,9 @@
 /* NOLINTBEGIN(readability-function-size,readability-non-const-parameter): the
  * signatures are ops.h's. */
 
-/* Rows of one product: few enough to share out, enough to pay for packing. */
-enum { BLOCK = 256 };
+/* Rows of one product: few enough to share out, enough to pay for packing the
+ * weights. */
+enum { BLOCK = 1024 };
 
 struct experts {
     float *y, *h, *dx, *dweight, *dw13, *dw2;

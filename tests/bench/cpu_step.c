@@ -2,7 +2,7 @@
  *
  *   cpu_step [-p PRESET] [-b BATCH] [-s SEQ] [-t THREADS] [-n STEPS] [-c CHUNK]
  *            [-a none|selective|full]
- * One line a step, then the least and the median.  No FSDP, no clipping: what
+ * One line a step, the first of them a warm-up, then the least and the median.  No FSDP, no clipping: what
  * cpu_torch.py does. */
 #include <math.h>
 #include <stdio.h>
@@ -95,7 +95,7 @@ static void run(const struct options *o, const struct model *model)
 {
     struct model_run r;
     float *m[RUN_MAX_UNITS], *v[RUN_MAX_UNITS];
-    double *ms = calloc((size_t)o->steps, sizeof(*ms));
+    double *ms = calloc((size_t)o->steps + 1, sizeof(*ms));
 
     model_run_open(&r, model, o->ac, o->B, o->S, o->chunk, o->threads);
     model_run_fill(&r, 1, 0.02f);
@@ -105,18 +105,18 @@ static void run(const struct options *o, const struct model *model)
     }
     printf("%s, %s, batch %d x %d, checkpointing %s\n", o->preset,
            r.c.ops->describe(r.c.dev), o->B, o->S, ac_mode_name(o->ac));
-    for (int i = 0; i < o->steps; i++) {
+    for (int i = 0; i <= o->steps; i++) {
         double from = clock_s(), cpu = cpu_s();
         float loss = model_run_step(&r, 1.0f / (float)r.b.T) / (float)r.b.T;
 
         update(&r, m, v, i + 1);
         ms[i] = 1e3 * (clock_s() - from);
-        printf("step %d  %.1f ms  cpu %.1f ms  loss %.5f\n", i + 1, ms[i],
-               1e3 * (cpu_s() - cpu), (double)loss);
+        printf("step %d  %.1f ms  cpu %.1f ms  loss %.5f%s\n", i + 1, ms[i],
+               1e3 * (cpu_s() - cpu), (double)loss, i == 0 ? "  (warm-up)" : "");
     }
-    qsort(ms, (size_t)o->steps, sizeof(*ms), by_value);
-    printf("min %.1f ms  median %.1f ms  %.0f tokens/s\n", ms[0], ms[o->steps / 2],
-           r.b.T / ms[0] * 1e3);
+    qsort(ms + 1, (size_t)o->steps, sizeof(*ms), by_value);
+    printf("min %.1f ms  median %.1f ms  %.0f tokens/s\n", ms[1], ms[1 + o->steps / 2],
+           r.b.T / ms[1] * 1e3);
     model_run_close(&r);
     free(ms);
 }

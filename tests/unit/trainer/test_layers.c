@@ -366,6 +366,30 @@ static void test_nothing_else_is_written(void **state)
     model_run_close(&r);
 }
 
+/* Tied: the head adds to the table's gradient, and so does the embedding. */
+static void test_tied_gradients_add(void **state)
+{
+    struct model_run r;
+    float *once;
+    size_t bytes;
+
+    (void)state;
+    open_odd(&r, AC_NONE, 1, 2, CHUNK);
+    bytes = (size_t)r.layout[0].padded * sizeof(float);
+    once = malloc(bytes);
+    model_run_step(&r, 1);
+    memcpy(once, r.grad[0], bytes);
+    head_forward_backward(&r.c, &r.loss_sum, r.dx, r.grad[r.units - 1], r.x, &r.b,
+                          r.param[r.units - 1], r.param[0], r.grad[0], 1, CHUNK);
+    for (int u = r.units - 2; u > 0; u--)
+        layer_backward(&r.c, r.dx, r.grad[u], &r.saved[u], &r.b, r.param[u], r.bias);
+    embed_backward(&r.c, r.grad[0], r.dx, &r.b);
+    for (int64_t i = 0; i < r.layout[0].count; i++)
+        assert_near("table", i, (double)r.grad[0][i], 2 * (double)once[i], 1e-5);
+    free(once);
+    model_run_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -377,6 +401,7 @@ int main(void)
         cmocka_unit_test(test_threads_change_nothing),
         cmocka_unit_test(test_chunks_agree),
         cmocka_unit_test(test_nothing_else_is_written),
+        cmocka_unit_test(test_tied_gradients_add),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -347,9 +347,9 @@ static void test_experts(void **state)
     experts(0, 4, 3, 1, 5, 0);
     experts(1, 1, 1, 1, 1, 0);
     experts(1, 5, 4, 2, 3, 1);
-    experts(9, 7, 5, 3, 6, 2);   /* two experts without rows */
-    experts(600, 3, 4, 1, 2, 3); /* one expert has every token: three blocks */
-    experts(300, 4, 4, 4, 3, 0); /* every token visits every expert */
+    experts(9, 7, 5, 3, 6, 2);    /* two experts without rows */
+    experts(2100, 3, 4, 1, 2, 3); /* one expert has every token: three blocks */
+    experts(300, 4, 4, 4, 3, 0);  /* every token visits every expert */
 }
 
 /* --- the shared expert's activation ------------------------------------------------------- */
