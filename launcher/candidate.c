@@ -7,11 +7,8 @@
 #include "base/err.h"
 #include "base/js.h"
 #include "base/mem.h"
+#include "launcher/plan.h"
 #include "recipes/value.h"
-#include "topology/place.h"
-#include "topology/topology.h"
-#include "trainer/memplan.h"
-#include "trainer/ops.h"
 
 int64_t candidate_global_batch(const struct recipe *at, int gpus)
 {
@@ -46,47 +43,23 @@ int candidate_at(const struct candidate *c, int gpus, struct recipe *out,
     return 0;
 }
 
-/* Total memory of what one rank computes on; -1 unknown. */
-static int64_t device_bytes(const struct placement *p, const struct topology *t)
+static int judge_memory(struct candidate *c, const struct plan *p, struct err *err)
 {
-    const struct place *first = &p->rank[0];
-    const struct node *node = &t->nodes[first->node];
-    int here = 0;
+    double percent = p->memory.percent, ceiling = 100 * p->recipe.scale.memory_ceiling;
 
-    if (p->on_gpus)
-        return node->gpus[first->gpu].memory_bytes;
-    for (int i = 0; i < p->world; i++)
-        here += p->rank[i].node == first->node;
-    return node->memory_bytes > 0 && here ? node->memory_bytes / here : -1;
-}
-
-static int judge_memory(struct candidate *c, struct recipe *at,
-                        const struct placement *p, const struct topology *t,
-                        struct err *err)
-{
-    const struct ops *ops = ops_sizes(p->on_gpus ? "cuda" : "cpu");
-    double ceiling = 100 * at->scale.memory_ceiling;
-    struct memplan m;
-
-    if (!ops)
-        return 0;
-    /* memplan wants to know whether gradients accumulate */
-    at->parallelism.data_parallel_shard_degree = p->shard_degree;
-    at->parallelism.data_parallel_replicate_degree = p->replicate_degree;
-    memplan_make(at, ops, p->shard_degree, device_bytes(p, t), &m);
-    if (!isnan(m.percent) && !(c->memory_percent >= m.percent))
-        c->memory_percent = m.percent;
-    if (m.percent > ceiling)
+    if (!isnan(percent) && !(c->memory_percent >= percent))
+        c->memory_percent = percent;
+    if (percent > ceiling)
         return err_set(err, ERR_FAILED,
                        "needs %.1f %% of the memory of a rank, the ceiling is %.1f %%",
-                       m.percent, ceiling);
+                       percent, ceiling);
     return 0;
 }
 
-static int judge_at(struct candidate *c, const struct topology *t, int gpus,
-                    struct err *err)
+static int plan_at(const struct candidate *c, const struct topology *t, int gpus,
+                   const struct predict_assumptions *assumed, struct plan *out,
+                   struct err *err)
 {
-    struct placement *p = NULL;
     struct recipe at;
     int shard, replicate, accumulation, rc;
 
@@ -94,12 +67,52 @@ static int judge_at(struct candidate *c, const struct topology *t, int gpus,
         return -1;
     rc = recipe_layout(&at, gpus, &shard, &replicate, &accumulation, err);
     if (rc == 0)
-        rc = placement_make(&at, t, gpus, &p, err);
-    if (rc == 0)
-        rc = judge_memory(c, &at, p, t, err);
-    placement_free(p);
+        rc = plan_make(&at, t, gpus, assumed, out, err);
     recipe_release(&at);
     return rc;
+}
+
+static int judge_at(struct candidate *c, const struct topology *t, int rung,
+                    struct err *err)
+{
+    struct plan p = { 0 };
+    int rc = plan_at(c, t, (int)c->recipe.scale.rungs.item[rung], NULL, &p, err);
+
+    if (rc < 0)
+        return -1;
+    rc = judge_memory(c, &p, err);
+    if (rung == 0)
+        c->predicted = p.predicted.tokens_per_s_per_gpu;
+    plan_release(&p);
+    return rc;
+}
+
+double candidate_predict(const struct candidate *c, const struct topology *t, int gpus,
+                         double measured)
+{
+    struct predict_assumptions assumed;
+    struct plan p = { 0 };
+    double step_s, compute_s, rate;
+
+    if (isnan(measured) || measured <= 0 ||
+        plan_at(c, t, (int)c->recipe.scale.rungs.item[0], NULL, &p, NULL) < 0)
+        return NAN;
+    /* the same step, as long as it really took: what is not communication or the
+     * optimizer's memory traffic is compute */
+    step_s = p.predicted.step_s * p.predicted.tokens_per_s_per_gpu / measured;
+    compute_s = step_s - p.predicted.exposed_s - p.predicted.optimizer_s;
+    if (compute_s < step_s / 10)
+        compute_s = step_s / 10;
+    assumed = p.predicted.assumed;
+    assumed.efficiency *= p.predicted.compute_s / compute_s;
+    assumed.peak_flops = 0; /* by the place of a rank: fewer cores, less of it */
+    assumed.memory_gbytes_per_s = 0;
+    plan_release(&p);
+    if (plan_at(c, t, gpus, &assumed, &p, NULL) < 0)
+        return NAN;
+    rate = p.predicted.tokens_per_s_per_gpu;
+    plan_release(&p);
+    return rate;
 }
 
 static void judge(struct candidate *c, const struct topology *t)
@@ -107,13 +120,13 @@ static void judge(struct candidate *c, const struct topology *t)
     const struct intlist *rungs = &c->recipe.scale.rungs;
     struct err err = ERR_INIT;
 
-    c->memory_percent = NAN;
+    c->memory_percent = c->predicted = NAN;
     if (recipe_validate(&c->recipe, c->recipe.name, &err) < 0)
         c->refused = xstrdup(err_text(&err));
     for (int i = 0; i < rungs->n && !c->refused; i++)
-        if (judge_at(c, t, (int)rungs->item[i], &err) < 0)
-            c->refused = xasprintf("at %lld ranks: %s", (long long)rungs->item[i],
-                                   err_text(&err));
+        if (judge_at(c, t, i, &err) < 0)
+            c->refused = xasprintf("at %lld rank%s: %s", (long long)rungs->item[i],
+                                   str_s(rungs->item[i]), err_text(&err));
     err_release(&err);
 }
 

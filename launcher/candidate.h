@@ -24,6 +24,7 @@ struct candidate {
     struct recipe recipe;  /* as given, with the values set */
     char *refused;         /* why; NULL: it may run */
     double memory_percent; /* predicted, of the worst rung; NaN unknown */
+    double predicted;      /* tokens/s/GPU at the first rung, from first principles */
     /* filled by the climb, at the first rung */
     int n_rates;
     double rates[ATTEMPTS_MAX]; /* tokens/s/GPU */
@@ -40,6 +41,12 @@ void candidates_free(struct candidate *c, int n);
  * (per_gpu: global_batch_size grows with the ranks from the first rung on). */
 int candidate_at(const struct candidate *c, int gpus, struct recipe *out,
                  struct err *err);
+/* Predicted tokens/s/GPU at `gpus` ranks, when the first rung ran at `measured`: the
+ * executed FLOPs get the efficiency that explains it, the rest is predict.h's.
+ * NaN when nothing can be said. */
+double candidate_predict(const struct candidate *c, const struct topology *t, int gpus,
+                         double measured);
+
 /* Sequences a step at `gpus` ranks. */
 int64_t candidate_global_batch(const struct recipe *at, int gpus);
 

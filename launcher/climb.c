@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -32,6 +33,28 @@ static int measure_all(struct walk *w, struct err *err)
 
     for (int i = 0; i < w->n && rc >= 0 && rc != OUTCOME_STOPPED; i++)
         if (!w->cand[i].refused)
+            rc = walk_try(w, &w->cand[i], first_rung(w), 0, err);
+    return rc < 0 || rc == OUTCOME_STOPPED ? rc : OUTCOME_GOOD;
+}
+
+static double best_prediction(const struct walk *w)
+{
+    double best = NAN;
+
+    for (int i = 0; i < w->n; i++)
+        if (!w->cand[i].refused && !(best >= w->cand[i].predicted))
+            best = w->cand[i].predicted;
+    return best;
+}
+
+/* Those whose prediction is near the best one's; all when there is none. */
+static int measure_predicted(struct walk *w, struct err *err)
+{
+    double bar = best_prediction(w) * (1 - CLIMB_PREDICTED_MARGIN);
+    int rc = OUTCOME_GOOD;
+
+    for (int i = 0; i < w->n && rc >= 0 && rc != OUTCOME_STOPPED; i++)
+        if (!w->cand[i].refused && !(w->cand[i].predicted < bar))
             rc = walk_try(w, &w->cand[i], first_rung(w), 0, err);
     return rc < 0 || rc == OUTCOME_STOPPED ? rc : OUTCOME_GOOD;
 }
@@ -83,10 +106,15 @@ static int measure_by_axis(struct walk *w, struct err *err)
     return OUTCOME_GOOD;
 }
 
+static double noise_of(const struct walk *w)
+{
+    return w->spread > CLIMB_NOISE ? w->spread : CLIMB_NOISE;
+}
+
 /* Those too close to the best to call, best first; returns how many. */
 static int leaders_of(struct walk *w, struct candidate *leader[CLIMB_LEADERS_MAX])
 {
-    double bar = candidate_rate(best_of(w)) * (1 - CLIMB_NOISE);
+    double bar = candidate_rate(best_of(w)) * (1 - noise_of(w));
     int n = 0;
 
     for (int i = 0; i < w->n; i++) {
@@ -114,7 +142,7 @@ static int repeat_leaders(struct walk *w, struct err *err)
     if (n < 2)
         return rc;
     walk_say(w, "%d candidates are within %.0f %% of the best: measured again", n,
-             100 * CLIMB_NOISE);
+             100 * noise_of(w));
     for (int attempt = 1; attempt < ATTEMPTS_MAX; attempt++)
         for (int i = 0; i < n; i++) {
             rc = leader[i]->lost ? OUTCOME_BAD
@@ -164,6 +192,8 @@ static int verify(struct walk *w, struct candidate *winner, enum climb_end *end,
     int rc = OUTCOME_GOOD;
 
     for (int i = 1; i < rungs->n && rc == OUTCOME_GOOD; i++) {
+        w->predicted = candidate_predict(winner, w->c->topology, (int)rungs->item[i],
+                                         candidate_rate(winner));
         rc = walk_try(w, winner, (int)rungs->item[i], 0, err);
         if (rc == OUTCOME_BAD) {
             char *cause = w->why;
@@ -180,14 +210,18 @@ static int verify(struct walk *w, struct candidate *winner, enum climb_end *end,
 
 static int sweep(struct walk *w, struct err *err)
 {
-    int by_axis = w->c->recipe->scale.strategy == STRATEGY_HIERARCHICAL;
+    static int (*const measure[])(struct walk * w, struct err * err) = {
+        [STRATEGY_HIERARCHICAL] = measure_by_axis,
+        [STRATEGY_PREDICTED] = measure_predicted,
+        [STRATEGY_EXHAUSTIVE] = measure_all,
+    };
     int rc = write_refused(w, err);
 
     if (rc < 0)
         return rc;
     walk_say(w, "%d of %d candidates may run on every rung", w->admitted, w->n);
-    rc = by_axis ? measure_by_axis(w, err) : measure_all(w, err);
-    if (rc == OUTCOME_GOOD && by_axis)
+    rc = measure[w->c->recipe->scale.strategy](w, err);
+    if (rc == OUTCOME_GOOD)
         rc = write_skipped(w, err);
     if (rc == OUTCOME_GOOD && best_of(w))
         rc = repeat_leaders(w, err);
@@ -214,8 +248,8 @@ static int ascend(struct walk *w, enum climb_end *end, struct err *err)
         return 0;
     }
     text = candidate_text(winner);
-    walk_say(w, "best at %d ranks: %s, %.0f tokens/s/GPU", first_rung(w), text,
-             candidate_rate(winner));
+    walk_say(w, "best at %d rank%s: %s, %.0f tokens/s/GPU", first_rung(w),
+             str_s(first_rung(w)), text, candidate_rate(winner));
     free(text);
     return verify(w, winner, end, err);
 }
@@ -225,7 +259,7 @@ static const char *const end_names[] = { "done", "stopped", "failed" };
 int climb_execute(const struct climb *c, enum climb_end *end, char **why,
                   struct err *err)
 {
-    struct walk w = { .c = c };
+    struct walk w = { .c = c, .predicted = NAN };
     struct js *whole;
     int rc = candidates_make(c->recipe, c->topology, &w.cand, &w.n, err);
 

@@ -1,7 +1,9 @@
 /* climb.h - from one recipe to the largest rung, on evidence.
  *
- * Every candidate of the sweep that may run is measured at the first rung.  Those
- * within CLIMB_NOISE of the best are measured again (at most ATTEMPTS_MAX times,
+ * Strategy exhaustive measures every candidate that may run at the first rung;
+ * predicted those whose prediction is near the best one; hierarchical settles one
+ * axis of the sweep after the other.  Those
+ * within the noise (below) of the best are measured again (at most ATTEMPTS_MAX times,
  * the median counts).  The best tokens/s/GPU under the memory ceiling is then
  * verified at each next rung.  Perfect scaling is the first rung's tokens/s/GPU.
  *
@@ -18,8 +20,12 @@ struct js;
 struct store;
 struct topology;
 
-/* Leaders closer than this share of the best are one measurement apart. */
-#define CLIMB_NOISE 0.03
+/* Leaders closer than this share of the best are one measurement apart; a machine
+ * whose step times spread wider has a wider one, to a limit. */
+#define CLIMB_NOISE     0.03
+#define CLIMB_NOISE_MAX 0.25
+/* Strategy predicted measures what is predicted within this share of the best. */
+#define CLIMB_PREDICTED_MARGIN 0.25
 enum { CLIMB_LEADERS_MAX = 3 };
 
 /* One trial's outcome. */

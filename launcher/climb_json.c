@@ -13,7 +13,7 @@ struct tally {
     struct candidate rates; /* n_rates, rates */
     const char *state, *reason, *run;
     const struct js *result, *settings;
-    double memory_percent;
+    double memory_percent, predicted;
     int attempts;
 };
 
@@ -41,6 +41,7 @@ static void tally_add(struct tally *t, const struct js *row)
         t->run = js_str(row, "run", NULL);
         t->result = js_get(row, "result");
         t->settings = js_get(row, "settings");
+        t->predicted = js_get_real(row, "predicted", NAN);
     }
     if (str_eq(state, "measured") && t->rates.n_rates < ATTEMPTS_MAX)
         t->rates.rates[t->rates.n_rates++] = rate;
@@ -51,7 +52,7 @@ static void tally_add(struct tally *t, const struct js *row)
 
 static struct tally tally_of(const struct js *rows, int64_t gpus, int64_t candidate)
 {
-    struct tally t = { .memory_percent = NAN };
+    struct tally t = { .memory_percent = NAN, .predicted = NAN };
 
     for (size_t i = 0; i < js_len(rows); i++) {
         const struct js *row = js_at(rows, i);
@@ -77,6 +78,7 @@ static struct js *trial_object(const struct tally *t, int64_t gpus, int64_t cand
     js_put_str(o, "state", t->state);
     js_put_str(o, "reason", t->reason);
     js_put_real(o, "tokens_per_s_per_gpu", candidate_rate(&t->rates));
+    js_put_real(o, "predicted_tokens_per_s_per_gpu", t->predicted);
     js_put_real(o, "memory_percent", t->memory_percent);
     js_put_int(o, "attempts", t->attempts);
     js_put_str(o, "run", t->run);
@@ -122,7 +124,7 @@ static struct js *rung_object(const struct js *rows, int64_t gpus, int64_t winne
     js_put_real(o, "mfu_reference", js_get_real(t.result, "mfu_reference", NAN));
     js_put_real(o, "mfu_causal", js_get_real(t.result, "mfu_causal", NAN));
     js_put_real(o, "memory_percent", t.memory_percent);
-    js_put_real(o, "predicted_tokens_per_s_per_gpu", NAN);
+    js_put_real(o, "predicted_tokens_per_s_per_gpu", t.predicted);
     js_put_real(o, "efficiency", rate / (isnan(perfect) ? rate : perfect));
     js_put_str(o, "run", t.run);
     return o;

@@ -74,8 +74,9 @@ static void print_trials(const struct js *climb, FILE *fp)
 
     if (js_len(trials) == 0)
         return;
-    fprintf(fp, "\nsweep at %lld ranks (%lld steps after %lld of warm-up)\n",
+    fprintf(fp, "\nsweep at %lld rank%s (%lld steps after %lld of warm-up)\n",
             (long long)js_get_int(js_at(js_get(climb, "rungs"), 0), "gpus", 0),
+            str_s(js_get_int(js_at(js_get(climb, "rungs"), 0), "gpus", 0)),
             (long long)js_get_int(climb, "trial_steps", 0),
             (long long)js_get_int(climb, "trial_warmup", 0));
     trial_head(&t, js_get(js_at(trials, 0), "settings"));
@@ -129,6 +130,9 @@ static void print_ladder(const struct js *climb, FILE *fp)
         rung_row(&t, js_at(rungs, i), perfect);
     table_print(&t, fp);
     table_release(&t);
+    fputs("predicted: the first rung from first principles, the others from what the "
+          "first measured\n",
+          fp);
 }
 
 static void print_winner(const struct js *winner, FILE *fp)

@@ -47,7 +47,7 @@ int walk_put(const struct walk *w, const struct candidate *k, int gpus, int atte
         .state = state,
         .reason = t ? t->reason : k->refused,
         .run = t && *t->run ? t->run : NULL,
-        .predicted = NAN,
+        .predicted = isnan(w->predicted) ? k->predicted : w->predicted,
         .tokens_per_s_per_gpu = t ? t->tokens_per_s_per_gpu : NAN,
         .memory_percent = t ? t->memory_percent : k->memory_percent,
         .result = t ? t->result : NULL,
@@ -100,6 +100,46 @@ static const char *trial_state(const struct candidate *k, struct trial *t)
     return "measured";
 }
 
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Half the distance of the quartiles of a run's measured step times over their
+ * median: how far one trial's figure may be off by chance. */
+static double spread_of(const struct walk *w, const char *run)
+{
+    int64_t warmup = w->c->recipe->scale.trial_warmup;
+    struct js *steps = *run ? store_steps(w->c->store, run, NULL) : NULL;
+    size_t n = 0, rows = js_len(steps);
+    double *s = xcalloc(rows, sizeof(*s)), spread = 0;
+
+    for (size_t i = 0; i < rows; i++) {
+        const struct js *row = js_at(steps, i);
+        double v = js_get_real(js_get(row, "metrics"), "step_s", NAN);
+        if (js_get_int(row, "step", 0) > warmup && v > 0)
+            s[n++] = v;
+    }
+    qsort(s, n, sizeof(*s), by_value);
+    if (n >= 4)
+        spread = (s[3 * n / 4] - s[n / 4]) / 2 / s[n / 2];
+    free(s);
+    js_free(steps);
+    return spread;
+}
+
+static void widen(struct walk *w, const char *run)
+{
+    double spread = spread_of(w, run);
+
+    if (spread > CLIMB_NOISE_MAX)
+        spread = CLIMB_NOISE_MAX;
+    if (spread > w->spread)
+        w->spread = spread;
+}
+
 static enum outcome take(struct walk *w, struct candidate *k, int gpus,
                          const char *state, double rate)
 {
@@ -121,13 +161,13 @@ static void say_trial(const struct walk *w, const struct candidate *k, int gpus,
     char *text = candidate_text(k);
 
     if (str_eq(state, "measured") && isnan(t->memory_percent))
-        walk_say(w, "%d ranks, %s: %.0f tokens/s/GPU", gpus, text,
+        walk_say(w, "%d rank%s, %s: %.0f tokens/s/GPU", gpus, str_s(gpus), text,
                  t->tokens_per_s_per_gpu);
     else if (str_eq(state, "measured"))
-        walk_say(w, "%d ranks, %s: %.0f tokens/s/GPU, memory %.1f %%", gpus, text,
-                 t->tokens_per_s_per_gpu, t->memory_percent);
+        walk_say(w, "%d rank%s, %s: %.0f tokens/s/GPU, memory %.1f %%", gpus,
+                 str_s(gpus), text, t->tokens_per_s_per_gpu, t->memory_percent);
     else
-        walk_say(w, "%d ranks, %s: %s", gpus, text, t->reason);
+        walk_say(w, "%d rank%s, %s: %s", gpus, str_s(gpus), text, t->reason);
     free(text);
 }
 
@@ -151,6 +191,7 @@ static int measure(struct walk *w, struct candidate *k, int gpus, int attempt,
         rc = walk_put(w, k, gpus, attempt, state, &t, err);
         if (rc == 0) {
             say_trial(w, k, gpus, &t, state);
+            widen(w, t.run);
             rc = take(w, k, gpus, state, t.tokens_per_s_per_gpu);
             if (rc == OUTCOME_BAD) {
                 free(w->why);
@@ -171,6 +212,7 @@ int walk_try(struct walk *w, struct candidate *k, int gpus, int attempt,
         return measure(w, k, gpus, attempt, err);
     free(w->why);
     w->why = xstrdup(js_str(row, "reason", NULL));
+    widen(w, js_str(row, "run", ""));
     return take(w, k, gpus, js_str(row, "state", ""),
                 js_get_real(row, "tokens_per_s_per_gpu", NAN));
 }

@@ -13,6 +13,8 @@ struct walk {
     struct candidate *cand;
     int n;
     int done, admitted; /* trials ended; candidates that may run */
+    double predicted;   /* of the rung that is next; NaN: the candidate's own */
+    double spread;      /* of step times within a trial, the worst: a share */
     struct js *known;   /* rows of an earlier part of this climb */
     char *why;
 };

@@ -27,7 +27,7 @@ void store_close(struct store *s); /* NULL is fine */
 /* --- for run.c: never fail, a trouble is a warning ------------------------ */
 
 /* The run has its folder and is about to start; called by the process that will
- * watch it. */
+ * watch it.  MUSTER_CLIMB names the climb when the request does not. */
 void store_note_start(const char *id, const char *dir, const struct run_request *q);
 /* It has ended; reads the steps from DIR/events.jsonl. */
 void store_note_end(const struct run_result *r);
@@ -52,18 +52,19 @@ int store_steps_load(struct store *s, const char *id, const char *path,
                      struct err *err);
 
 /* Runs marked running whose muster is gone: ended from their result.json, else
- * "lost".  Call before showing anything. */
+ * "lost"; climbs likewise: "stopped".  Call before showing anything. */
 int store_settle(struct store *s, struct err *err);
 
 /* Newest first: id, climb, name, state, status, cause, reason, world, started,
- * ended, dir, process, result.  climb NULL: all; limit <= 0: all. */
+ * ended, dir, process, result.  climb: those it started; "": those no climb
+ * started; NULL: all.  limit <= 0: all. */
 struct js *store_runs(struct store *s, const char *climb, int limit, struct err *err);
 /* One run with recipe, placement and topology too; NULL and ERR_MISSING. */
 struct js *store_run(struct store *s, const char *id, struct err *err);
 struct js *store_steps(struct store *s, const char *id, struct err *err);
 
 /* The run or climb that `word` means: its id, the only id that begins so, or
- * "last".  *is_climb tells which.  *id is the caller's. */
+ * "last" (no trial of a climb).  *is_climb tells which.  *id is the caller's. */
 int store_find(struct store *s, const char *word, char **id, int *is_climb,
                struct err *err);
 

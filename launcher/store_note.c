@@ -38,7 +38,7 @@ static int note_start(const char *id, const char *dir, const struct run_request 
     char fingerprint[17];
     struct store_run r = { .id = id,
                            .dir = dir,
-                           .climb = q->parent,
+                           .climb = q->parent ? q->parent : getenv("MUSTER_CLIMB"),
                            .recipe = recipe,
                            .command = command,
                            .fingerprint = fingerprint,

@@ -111,7 +111,8 @@ int store_steps_load(struct store *s, const char *id, const char *path, struct e
 struct js *store_runs(struct store *s, const char *climb, int limit, struct err *err)
 {
     return store_rows(s, err,
-                      "SELECT " RUN_COLUMNS " FROM runs WHERE ?1 IS NULL OR climb = ?1 "
+                      "SELECT " RUN_COLUMNS
+                      " FROM runs WHERE ?1 IS NULL OR ifnull(climb, '') = ?1 "
                       "ORDER BY started DESC, id DESC LIMIT ?2",
                       "ti", climb, (int64_t)(limit > 0 ? limit : -1));
 }
@@ -166,6 +167,25 @@ static int settle_one(struct store *s, const struct js *run, struct err *err)
     return rc < 0 ? -1 : 0;
 }
 
+static int settle_climbs(struct store *s, struct err *err)
+{
+    struct js *rows = store_rows(
+        s, err, "SELECT id, process FROM climbs WHERE state = 'running'", "");
+    int rc = rows ? 0 : -1;
+
+    for (size_t i = 0; rc >= 0 && i < js_len(rows); i++) {
+        const struct js *climb = js_at(rows, i);
+        const char *process = js_str(climb, "process", "");
+        if (process_find(process) == PROCESS_GONE) /* unless it was resumed since */
+            rc = store_run_sql(s, err,
+                               "UPDATE climbs SET state = 'stopped', ended = ? "
+                               "WHERE id = ? AND process = ? AND state = 'running'",
+                               "dtt", clock_wall_s(), js_str(climb, "id", ""), process);
+    }
+    js_free(rows);
+    return rc < 0 ? -1 : 0;
+}
+
 int store_settle(struct store *s, struct err *err)
 {
     struct js *rows = store_rows(
@@ -178,7 +198,7 @@ int store_settle(struct store *s, struct err *err)
             rc = settle_one(s, run, err);
     }
     js_free(rows);
-    return rc;
+    return rc < 0 ? -1 : settle_climbs(s, err);
 }
 
 int store_find(struct store *s, const char *word, char **id, int *is_climb,
@@ -186,8 +206,9 @@ int store_find(struct store *s, const char *word, char **id, int *is_climb,
 {
     struct js *rows = store_rows(
         s, err,
-        "SELECT id, climb FROM (SELECT id, 0 AS climb, started FROM runs UNION ALL "
-        "SELECT id, 1, started FROM climbs) WHERE ?1 = 'last' OR id = ?1 OR "
+        "SELECT id, climb FROM (SELECT id, 0 AS climb, started, climb IS NOT NULL AS "
+        "trial FROM runs UNION ALL SELECT id, 1, started, 0 FROM climbs) "
+        "WHERE (?1 = 'last' AND NOT trial) OR id = ?1 OR "
         "substr(id, 1, length(?1)) = ?1 ORDER BY id = ?1 DESC, started DESC LIMIT 2",
         "t", word);
     int exact, rc = -1;

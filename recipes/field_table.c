@@ -161,7 +161,7 @@ const struct field fields[] = {
     { AT(scale.batch), WORDS(batch_words), .def = "constant",
       .doc = "global_batch_size from rung to rung: the same (strong scaling), or grows "
              "with the ranks (weak)" },
-    { AT(scale.strategy), WORDS(strategy_words), .def = "predicted",
+    { AT(scale.strategy), WORDS(strategy_words), .def = "exhaustive",
       .doc = "which candidates are measured" },
     { AT(scale.trial_steps), FIELD_INT64, RANGE(1, 1e9), .def = "20",
       .doc = "measured steps of one trial" },

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "recipes/recipe.h"
 
 /* One degree, as given: -1 or at least 1. */
@@ -24,8 +25,8 @@ static int left_over(const char *name, int world, int other, int *degree,
                      struct err *err)
 {
     if (world % other)
-        return err_set(err, ERR_USAGE, "%s degree %d does not divide %d ranks", name,
-                       other, world);
+        return err_set(err, ERR_USAGE, "%s degree %d does not divide %d rank%s", name,
+                       other, world, str_s(world));
     *degree = world / other;
     return 0;
 }

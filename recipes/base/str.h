@@ -44,6 +44,12 @@ void strlist_release(struct strlist *l);
 /* Case-sensitive equality; NULL equals nothing. */
 int str_eq(const char *a, const char *b);
 
+/* "s" unless n is 1: "%d rank%s". */
+static inline const char *str_s(long long n)
+{
+    return n == 1 ? "" : "s";
+}
+
 /* The name of names[n] nearest to `word` (edit distance at most 3, and less
  * than the word's length), or NULL.  For "did you mean". */
 const char *str_nearest(const char *word, const char *const *names, int n);

@@ -1,0 +1,141 @@
+/* muster logs - the output of a run's ranks. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/js.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "launcher/cmd.h"
+#include "launcher/logs.h"
+#include "launcher/process.h"
+#include "launcher/store.h"
+#include "recipes/value.h"
+
+enum { POLL_US = 200000 };
+
+struct options {
+    const char *run;
+    int64_t rank;
+    int follow;
+};
+
+/* clang-format off */
+static const struct argp_option table[] = {
+    { "rank", 'r', "R", 0, "of this rank only", 0 },
+    { "follow", 'f', NULL, 0, "go on until the run ends", 0 },
+    { 0 },
+};
+/* clang-format on */
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct options *o = state->input;
+
+    switch (key) {
+    case 'r':
+        if (value_int64(arg, &o->rank, NULL) < 0 || o->rank < 0 ||
+            o->rank > INT32_MAX) {
+            argp_error(state, "--rank '%s' is not a rank", arg);
+            return EINVAL;
+        }
+        return 0;
+    case 'f':
+        o->follow = 1;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (o->run) {
+            argp_error(state, "one run at a time; '%s' is a second", arg);
+            return EINVAL;
+        }
+        o->run = arg;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int is_running(const struct js *run)
+{
+    char *result = xasprintf("%s/result.json", js_str(run, "dir", ""));
+    int ended = access(result, F_OK) == 0;
+
+    free(result);
+    return !ended && str_eq(js_str(run, "state", ""), "running") &&
+           process_find(js_str(run, "process", "")) == PROCESS_ALIVE;
+}
+
+static int show(const struct options *o, const struct js *run, struct err *err)
+{
+    const char *dir = js_str(run, "dir", "");
+    struct logs *l = logs_open(dir, (int)o->rank);
+    int more, rc, n;
+
+    do {
+        more = o->follow && is_running(run); /* before reading: nothing is missed */
+        rc = logs_write(l, stdout, !more, err) < 0 ? -1 : 0;
+        if (more && rc == 0)
+            usleep(POLL_US);
+    } while (more && rc == 0);
+    n = logs_count(l);
+    logs_close(l);
+    if (rc == 0 && n == 0 && o->rank >= 0)
+        return err_set(err, ERR_MISSING,
+                       "%s has no output of rank %lld: it has ranks 0 "
+                       "to %lld",
+                       js_str(run, "id", "?"), (long long)o->rank,
+                       (long long)js_get_int(run, "world", 1) - 1);
+    if (rc == 0 && n == 0)
+        return err_set(err, ERR_MISSING, "no output in %s/ranks", dir);
+    return rc;
+}
+
+static int show_run(const struct options *o, struct store *s, struct err *err)
+{
+    struct js *run = NULL;
+    char *id = NULL;
+    int is_climb = 0, rc;
+
+    if (store_find(s, o->run ? o->run : "last", &id, &is_climb, err) < 0)
+        return -1;
+    if (is_climb)
+        rc = err_set(err, ERR_USAGE,
+                     "%s is a climb; `muster report %s` names its runs, `muster runs "
+                     "--all` lists them",
+                     id, id);
+    else {
+        run = store_run(s, id, err);
+        rc = run ? show(o, run, err) : -1;
+    }
+    js_free(run);
+    free(id);
+    return rc;
+}
+
+static int run(int argc, char **argv, struct err *err)
+{
+    static const struct argp argp = {
+        table,
+        parse,
+        "[RUN]",
+        "Show what the ranks of RUN wrote.  RUN: an id, its beginning, or `last` (the "
+        "default).",
+        NULL,
+        NULL,
+        NULL
+    };
+    struct options o = { .rank = -1 };
+    struct store *s = NULL;
+    int rc = cmd_parse(&argp, argc, argv, &o, err);
+
+    if (rc != 0)
+        return rc < 0 ? -1 : 0;
+    if (store_open(NULL, &s, err) < 0)
+        return -1;
+    rc = show_run(&o, s, err);
+    store_close(s);
+    return rc;
+}
+
+const struct cmd cmd_logs = { "logs", "show the output of a run", run, 0 };
