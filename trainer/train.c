@@ -286,9 +286,9 @@ static int run_training(const struct options *o, struct err *err)
 
     if (recipe_load(o->recipe, &r, err))
         return -1;
-    catch_term();
     if (trainer_open(&t, &r, &o->trainer, err))
         return -1;
+    catch_term(); /* until here there is nothing to save */
     if (t.self->rank > 0)
         log_set_level(LOG_WARN);
     if (train(&run, o, err))
