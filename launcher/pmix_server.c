@@ -275,21 +275,24 @@ static int register_job(struct pmixd *s, const struct pmixd_config *c, struct er
     return rc;
 }
 
+static void register_rank(const struct pmixd *s, int rank, struct wait *w)
+{
+    pmix_proc_t p;
+
+    PMIX_LOAD_PROCID(&p, s->nspace, (pmix_rank_t)rank);
+    expect(w);
+    started(w, PMIx_server_register_client(&p, getuid(), getgid(), NULL, wake, w));
+}
+
 /* All at once: each alone would wait for the library's thread. */
-static int register_ranks(struct pmixd *s, const struct pmixd_config *c,
+static int register_ranks(const struct pmixd *s, const struct pmixd_config *c,
                           struct err *err)
 {
     struct wait w = WAIT_INIT;
-    pmix_proc_t p;
 
-    for (int r = 0; r < c->world; r++) {
-        if (c->node_of[r] != c->node)
-            continue;
-        PMIX_LOAD_PROCID(&p, s->nspace, (pmix_rank_t)r);
-        expect(&w);
-        started(&w,
-                PMIx_server_register_client(&p, getuid(), getgid(), NULL, wake, &w));
-    }
+    for (int r = 0; r < c->world; r++)
+        if (c->node_of[r] == c->node)
+            register_rank(s, r, &w);
     return finish(&w, "PMIx_server_register_client", err);
 }
 
