@@ -68,17 +68,22 @@ static int node_rank(const struct placement *p, int rank)
     return 0;
 }
 
+const char *rank_cpus(const struct run_request *q, int rank)
+{
+    return q->topology->simulated ? "" : q->placement->rank[rank].cpus;
+}
+
 /* CPUs the rank will run on: its binding, else its share of what we may use. */
-static int cpus_of(const struct placement *p, int rank)
+static int cpus_of(const struct run_request *q, int rank)
 {
     cpu_set_t set;
     int n;
 
-    if (*p->rank[rank].cpus && proc_cpus(p->rank[rank].cpus, &set, NULL) == 0)
+    if (*rank_cpus(q, rank) && proc_cpus(rank_cpus(q, rank), &set, NULL) == 0)
         return CPU_COUNT(&set);
     if (sched_getaffinity(0, sizeof(set), &set) < 0)
         return 1;
-    n = CPU_COUNT(&set) / local_world(p, rank);
+    n = CPU_COUNT(&set) / local_world(q->placement, rank);
     return n > 0 ? n : 1;
 }
 
@@ -86,6 +91,8 @@ int rank_uses_gpu(const struct run_request *q, int rank)
 {
     const struct place *at = &q->placement->rank[rank];
 
+    if (q->topology->simulated)
+        return 0;
     if (q->recipe && (q->recipe->cluster.device == DEVICE_CPU ||
                       q->recipe->cluster.device == DEVICE_SIM))
         return 0;
@@ -181,7 +188,7 @@ int rank_env_build(struct env *out, char *const *base, const struct run_request 
     for (size_t i = 0; i < ARRAY_LEN(defaults); i++)
         env_default(&e, defaults[i].name, defaults[i].value);
     if (!env_get(&e, "OPENBLAS_NUM_THREADS"))
-        env_setf(&e, "OPENBLAS_NUM_THREADS", "%d", cpus_of(p, rank));
+        env_setf(&e, "OPENBLAS_NUM_THREADS", "%d", cpus_of(q, rank));
     if (!q->command)
         set_wireup_timeout(&e, q->start_timeout_ms);
     if (set_gpus(&e, q, rank, err) < 0) {

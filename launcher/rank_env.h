@@ -36,6 +36,10 @@ struct rank_env_start {
 void rank_env_choose(struct rank_env_start *s, const char *run, const char *shm);
 void rank_env_finish(struct env *e, const struct rank_env_start *s);
 
+/* The CPUs to bind the rank to; "" : none, always so on a simulated topology, whose
+ * CPUs and GPUs are not those of this machine. */
+const char *rank_cpus(const struct run_request *q, int rank);
+
 /* Does this rank use a GPU of its node? */
 int rank_uses_gpu(const struct run_request *q, int rank);
 

@@ -9,6 +9,7 @@
 #include "base/js.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "launcher/plan.h"
 #include "launcher/proc.h"
 #include "launcher/rank_env.h"
 #include "launcher/run.h"
@@ -126,23 +127,48 @@ static const char *node_name(const struct run_request *q, int rank)
     return q->topology->nodes[q->placement->rank[rank].node].name;
 }
 
+static struct js *rank_json(const struct run_request *q, int r)
+{
+    struct js *one = js_object();
+
+    js_put_int(one, "rank", r);
+    js_put_str(one, "node", node_name(q, r));
+    js_put_int(one, "gpu", rank_uses_gpu(q, r) ? q->placement->rank[r].gpu : -1);
+    js_put_str(one, "cpus", rank_cpus(q, r));
+    return one;
+}
+
+/* What `muster plan` says of a training run: memory and predicted speed, to lie
+ * beside the result.  A command has no more than its placement. */
+static struct js *placed_json(const struct run_request *q)
+{
+    struct js *o, *ranks;
+    struct plan plan;
+
+    if (!q->command && plan_make(q->recipe, q->topology, q->placement->world, NULL,
+                                 &plan, NULL) == 0) {
+        o = plan_json(&plan);
+        plan_release(&plan);
+        return o;
+    }
+    o = js_document("plan");
+    ranks = js_array();
+    for (int r = 0; r < q->placement->world; r++)
+        js_push(ranks, rank_json(q, r));
+    js_put_int(o, "world", q->placement->world);
+    js_put(o, "ranks", ranks);
+    return o;
+}
+
 struct js *run_plan_json(const struct run_request *q, const char *dir, struct err *err)
 {
-    struct js *o = js_document("plan"), *ranks = js_array(), *commands = js_array();
+    struct js *o = placed_json(q), *commands = js_array();
     struct strlist argv = { 0 };
     char *program = NULL, *line;
     int ok = run_command(q, dir, &argv, &program, err) == 0;
 
-    js_put_int(o, "world", q->placement->world);
-    js_put(o, "ranks", ranks);
     js_put(o, "commands", commands);
     for (int r = 0; ok && r < q->placement->world; r++) {
-        struct js *one = js_object();
-        js_put_int(one, "rank", r);
-        js_put_str(one, "node", node_name(q, r));
-        js_put_int(one, "gpu", rank_uses_gpu(q, r) ? q->placement->rank[r].gpu : -1);
-        js_put_str(one, "cpus", q->placement->rank[r].cpus);
-        js_push(ranks, one);
         line = command_line(q, r, argv.item, err);
         ok = line != NULL;
         if (line)
@@ -173,12 +199,12 @@ char *run_dry(const struct run_request *q, struct err *err)
                      "OMPI_MCA_btl_vader_backing_directory (unless set)\n");
     }
     for (int r = 0; ok && r < q->placement->world; r++) {
-        const struct place *at = &q->placement->rank[r];
+        const char *cpus = rank_cpus(q, r);
         line = command_line(q, r, argv.item, err);
         ok = line != NULL;
         if (line)
             str_addf(&s, "# rank %d on %s%s%s\n%s\n", r, node_name(q, r),
-                     *at->cpus ? ", CPUs " : "", at->cpus, line);
+                     *cpus ? ", CPUs " : "", cpus, line);
         free(line);
     }
     strlist_release(&argv);

@@ -14,7 +14,8 @@ struct strlist;
 int run_command(const struct run_request *q, const char *dir, struct strlist *argv,
                 char **program, struct err *err);
 
-/* The "plan.json" of the run: world, ranks[].{rank,node,gpu,cpus}, commands[]. */
+/* The "plan.json" of the run: world, ranks[].{rank,node,gpu,cpus}, commands[] (one a
+ * rank), and for a recipe all that `muster plan` says. */
 struct js *run_plan_json(const struct run_request *q, const char *dir, struct err *err);
 
 /* The name a run gets: the recipe's, else the program's. */

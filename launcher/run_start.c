@@ -41,14 +41,15 @@ static void fill_plan(struct run *run)
     int shown =
         getenv("CUDA_VISIBLE_DEVICES") != NULL; /* then indices are the user's */
 
+    gethostname(run->self, sizeof(run->self) - 1);
     run->plan = xcalloc((size_t)run->world, sizeof(*run->plan));
     for (int r = 0; r < run->world; r++) {
         const struct place *at = &q->placement->rank[r];
         const struct node *node = &q->topology->nodes[at->node];
-        run->plan[r].host = node->name;
+        run->plan[r].host = q->topology->simulated ? run->self : node->name;
         run->plan[r].busid =
             rank_uses_gpu(q, r) && !shown ? node->gpus[at->gpu].busid : "";
-        run->plan[r].cpus = at->cpus;
+        run->plan[r].cpus = rank_cpus(q, r);
     }
 }
 

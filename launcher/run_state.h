@@ -39,6 +39,7 @@ struct run {
     int world;
     struct run_rank *rank;
     struct watch_plan *plan; /* [world] */
+    char self[65];           /* this host's name */
     struct watch *watch;
     struct pmixd *server;
     char *tmpdir, *shmdir; /* shmdir: NULL where there is no /dev/shm */

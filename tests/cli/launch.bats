@@ -285,3 +285,38 @@ X
     status 3
     has 'no-such-program'
 }
+
+@test "launch: a recipe trains, and says what it did" {
+    mkdir data
+    cat "$SRC"/LICENSE "$SRC"/CONTRIBUTING.md >text
+    muster data pack -o data/text.bin text text
+    run env MUSTER_DEMO_DATA="$T/data" muster launch "$SRC/recipes/demo.yaml" --gpus 2 --json \
+        --set training.steps=4 --set data.validation_interval=0
+    status 0
+    has '"steps": 4'
+    has '"cause": "ok"'
+    d=$(echo "$MUSTER_HOME"/runs/*)
+    grep -q 'steps: 4' "$d/recipe.yaml"
+    for k in world memory predicted groups ranks commands; do grep -q "\"$k\"" "$d/plan.json"; done
+    grep -q '"event":"place"' "$d/events.jsonl"
+    # a specification of a machine that is not this one: planned there, run here
+    run env MUSTER_DEMO_DATA="$T/data" muster launch "$SRC/recipes/demo.yaml" --gpus 2 \
+        --cluster "$SRC/recipes/clusters/laptop.yaml" --set training.steps=2 --set data.validation_interval=0
+    status 0
+    has 'is done, 2 ranks; 2 steps; loss '
+}
+
+@test "launch: recipes with mistakes start nothing" {
+    printf 'name: x\nmodel: {preset: demo}\ntraining: {stepz: 1}\n' >bad.yaml
+    run muster launch bad.yaml --gpus 2
+    status 2
+    has 'bad.yaml:3'
+    run muster launch "$SRC/recipes/demo.yaml" --gpus 3
+    status 2
+    run muster launch "$SRC/recipes/demo.yaml" --gpus 2 --set training.stepz=1
+    status 2
+    has 'training.steps'
+    [ ! -e "$MUSTER_HOME/runs" ]
+    run muster launch no-such.yaml
+    status 3
+}
