@@ -15,6 +15,8 @@
 #include "launcher/cmd.h"
 #include "launcher/guard.h"
 #include "launcher/launch_args.h"
+#include "launcher/launch_check.h"
+#include "launcher/preflight.h"
 #include "launcher/run.h"
 #include "launcher/run_command.h"
 #include "recipes/recipe.h"
@@ -214,6 +216,23 @@ static void show_result(const struct run_result *r, int json)
     js_free(o);
 }
 
+/* A command has no recipe to check against; a simulated machine is not here; the
+ * trials of a climb are checked once, by the climb. */
+static int check(const struct launch *l, struct err *err)
+{
+    const struct preflight q = { .recipe_path = l->a->recipe,
+                                 .sets = &l->a->sets,
+                                 .recipe = &l->recipe,
+                                 .topology = l->topology,
+                                 .placement = l->placement,
+                                 .level = l->recipe.checks.level };
+
+    if (!l->has_recipe || l->a->no_check || l->topology->simulated ||
+        getenv("MUSTER_CLIMB"))
+        return 0;
+    return launch_check(&q, err);
+}
+
 static int launch(struct launch *l, struct err *err)
 {
     struct run_request q;
@@ -225,6 +244,8 @@ static int launch(struct launch *l, struct err *err)
     q = request_of(l);
     if (l->a->dry_run)
         return dry_run(&q, l->a->json, err);
+    if (check(l, err) < 0)
+        return -1;
     q.event = on_event;
     q.event_arg = l;
     if (run_execute(&q, &result, err) < 0)

@@ -320,3 +320,20 @@ X
     run muster launch no-such.yaml
     status 3
 }
+
+@test "launch: a failed check refuses a recipe, --no-check starts it all the same" {
+    mkdir data bin
+    cat "$SRC"/LICENSE "$SRC"/CONTRIBUTING.md >text
+    muster data pack -o data/text.bin text text
+    export MUSTER_DEMO_DATA="$T/data"
+    cp "$O/bin/muster" "$O/bin/muster-train" bin/
+    printf '#!/bin/sh\n[ "$RANK" = 1 ] && { echo "device is on fire" >&2; exit 9; }\nexec "%s/bin/muster-probe" "$@"\n' "$O" >bin/muster-probe
+    chmod +x bin/muster-probe
+    run bin/muster launch "$SRC/recipes/demo.yaml" --gpus 2 --set training.steps=2
+    status 1
+    has 'nothing was started'
+    has 'device is on fire'
+    lacks 'muster-train'
+    run bin/muster launch "$SRC/recipes/demo.yaml" --gpus 2 --no-check --set training.steps=2
+    status 0
+}
