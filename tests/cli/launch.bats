@@ -295,7 +295,7 @@ X
     status 0
     has '"steps": 4'
     has '"cause": "ok"'
-    d=$(echo "$MUSTER_HOME"/runs/*)
+    d=$(echo "$MUSTER_HOME"/runs/demo-*)
     grep -q 'steps: 4' "$d/recipe.yaml"
     for k in world memory predicted groups ranks commands; do grep -q "\"$k\"" "$d/plan.json"; done
     grep -q '"event":"place"' "$d/events.jsonl"
