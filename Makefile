@@ -77,9 +77,9 @@ SRCS  := $(filter-out $(MAINS),$(sort $(foreach l,$(LAYERS),$(wildcard $(l)/*.c 
 CMDS  := $(patsubst launcher/cmd_%.c,%,$(sort $(wildcard launcher/cmd_*.c)))
 # The CUDA module: *.cu and *_cuda.c files, in a shared object that muster-train loads when asked.
 CUS   := $(if $(filter 1,$(CUDA)),$(sort $(wildcard trainer/*.cu)))
-CUDA_C := $(sort $(wildcard trainer/*_cuda.c trainer/*_nccl.c trainer/*_cudnn.c))
+CUDA_C := $(sort $(wildcard trainer/*_cuda.c trainer/*_nccl*.c trainer/*_cudnn.c))
 SRCS  := $(filter-out $(CUDA_C),$(SRCS))
-CUDA_C := $(if $(filter 1,$(CUDA)),$(if $(filter 1,$(NCCL)),$(CUDA_C),$(filter-out %_nccl.c,$(CUDA_C))))
+CUDA_C := $(if $(filter 1,$(CUDA)),$(if $(filter 1,$(NCCL)),$(CUDA_C),$(filter-out trainer/coll_nccl%,$(CUDA_C))))
 CUDA_C := $(if $(filter 1,$(CUDNN)),$(CUDA_C),$(filter-out %_cudnn.c,$(CUDA_C)))
 
 B     := $(O)/bin
@@ -90,7 +90,7 @@ FUZZ  := $(patsubst %.c,$(O)/%,$(filter-out %/replay.c,$(wildcard tests/fuzz/fuz
 HELPERS := $(patsubst %.c,$(O)/%,$(wildcard tests/cli/helpers/*.c))
 # Libraries that tests put in the place of a driver's.
 FAKES := $(O)/tests/fake/libnvidia-ml.so.1
-BENCHES := $(patsubst %.c,$(O)/%,$(wildcard tests/bench/*.c))
+BENCHES := $(patsubst %.c,$(O)/%,$(wildcard tests/bench/*.c tests/gpu/test_*.c))
 
 objs  = $(patsubst %.c,$(O)/%.o,$(filter $(1)/%,$(SRCS)))
 LIBS := $(foreach l,launcher checks trainer topology recipes,$(if $(call objs,$(l)),$(O)/$(l).a))
@@ -130,8 +130,8 @@ $(O)/%.cu.o: %.cu $(O)/flags
 $(O)/pic/%.o: %.c $(O)/flags
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(OURS) $(CPPFLAGS) -I$(CUDA_HOME)/include $(ALL_CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
-MODULE_C := $(CUDA_C) $(wildcard recipes/base/*.c)
+	$(Q)$(CC) $(OURS) $(CPPFLAGS) -isystem $(CUDA_HOME)/include $(ALL_CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
+MODULE_C := $(CUDA_C) trainer/ops_cuda_size.c $(wildcard recipes/base/*.c)
 $(O)/lib/muster-cuda.so: $(patsubst %.cu,$(O)/%.cu.o,$(CUS)) $(patsubst %.c,$(O)/pic/%.o,$(MODULE_C))
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
@@ -143,6 +143,8 @@ $(B)/muster-train: $(O)/trainer/train.o $(filter-out %/launcher.a %/checks.a,$(L
 $(B)/muster-probe: $(O)/checks/probe.o $(filter-out %/launcher.a,$(LIBS))
 $(B)/muster: LINKED = $(LIBS_muster)
 $(B)/muster-train $(B)/muster-probe: LINKED = $(LIBS_rank)
+# The CUDA module calls back into the program's wireup.
+$(B)/muster-train $(B)/muster-probe: LINK = -rdynamic
 # The launcher plans with trainer code (memplan), so it links the archives; what
 # it does not use stays out, and so do MPI and BLAS.
 $(UNITS) $(FUZZ): LINKED = $(LIBS_all) $(UNIT_LIBS)
@@ -206,7 +208,7 @@ cli: $(PROGS) $(HELPERS) $(FAKES) ## command-line tests
 	$(Q)O='$(abspath $(O))' sh tests/run.sh cli
 replay: $(FUZZ) ## run every fuzzer over its saved inputs
 	$(Q)O='$(abspath $(O))' sh tests/run.sh replay
-bench: $(BENCHES) ## build the benchmarks; tests/bench/RESULTS.md says how to run them
+bench: $(BENCHES) ## build the benchmarks and the GPU tests; tests/bench/RESULTS.md says how to run them
 fuzz: ## fuzz for FUZZ_SECONDS (60) a target; clang only
 	$(Q)$(MAKE) --no-print-directory MODE=fuzz fuzz-run
 fuzz-run: $(FUZZ)

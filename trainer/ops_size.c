@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "trainer/ops.h"
 #include "trainer/ops_cpu.h"
+#include "trainer/ops_cuda.h"
 
 static size_t larger(size_t a, size_t b)
 {
@@ -44,6 +45,7 @@ const struct ops *ops_sizes(const char *name)
 {
     static const struct ops table[] = {
         { .name = "cpu", .elem_bytes = 4, .scratch_bytes = cpu_bytes },
+        { .name = "cuda", .elem_bytes = 2, .scratch_bytes = cuda_scratch_bytes },
     };
 
     for (size_t i = 0; i < ARRAY_LEN(table); i++)

@@ -1,0 +1,292 @@
+/* Dense products through cuBLASLt.
+ *
+ * A plan (layouts and the algorithm) is made once for each form, shape, alignment
+ * and precision, from the library's heuristic and never from timing, and kept in a
+ * table; a call is one look-up and one launch.  cuBLASLt is column-major: a
+ * row-major matrix [rows, cols] is a column-major [cols, rows] with the same
+ * leading dimension. */
+#include <cublasLt.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "trainer/cuda_dev.h"
+#include "trainer/ops_cuda.h"
+
+enum { MAX_PLANS = 512 };
+
+struct plan_key {
+    int32_t form, T, N, K, stride;
+    int32_t f32, accumulate, in_place, align;
+};
+
+struct plan {
+    struct plan_key key;
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t a, b, out;
+    cublasLtMatmulAlgo_t algo;
+    size_t workspace;
+};
+
+struct linear_cache {
+    cublasLtHandle_t lt;
+    int n;
+    struct plan plan[MAX_PLANS];
+};
+
+int linear_open(struct linear_cache **out, struct err *err)
+{
+    struct linear_cache *c = xcalloc(1, sizeof(*c));
+    cublasStatus_t s = cublasLtCreate(&c->lt);
+
+    if (s != CUBLAS_STATUS_SUCCESS) {
+        free(c);
+        return err_set(err, ERR_SYSTEM, "cublasLtCreate: %s",
+                       cublasLtGetStatusString(s));
+    }
+    *out = c;
+    return 0;
+}
+
+static void plan_release(struct plan *p)
+{
+    if (p->out)
+        cublasLtMatrixLayoutDestroy(p->out);
+    if (p->b)
+        cublasLtMatrixLayoutDestroy(p->b);
+    if (p->a)
+        cublasLtMatrixLayoutDestroy(p->a);
+    if (p->desc)
+        cublasLtMatmulDescDestroy(p->desc);
+}
+
+void linear_close(struct linear_cache *c)
+{
+    if (!c)
+        return;
+    for (int i = 0; i < c->n; i++)
+        plan_release(&c->plan[i]);
+    cublasLtDestroy(c->lt);
+    free(c);
+}
+
+/* --- a plan -------------------------------------------------------------------- */
+
+/* The column-major product behind a form: out[m,n] = op(a)[m,k] op(b)[k,n].
+ * `swap`: cuBLASLt's a is the call's b. */
+struct shape {
+    int m, n, k;
+    cublasOperation_t op_a, op_b;
+    int a_rows, a_cols, a_ld, b_rows, b_cols, b_ld;
+};
+
+static struct shape plan_shape(const struct plan_key *k)
+{
+    int wide = k->stride ? k->stride : k->N;
+    const struct shape forms[] = {
+        /* out[T,N] = x[T,K] w[N,K]^T */
+        [LINEAR_FWD] = { k->N, k->T, k->K, CUBLAS_OP_T, CUBLAS_OP_N, k->K, k->N, k->K,
+                         k->K, k->T, k->K },
+        /* dx[T,K] = dout[T,N] w[N,K] */
+        [LINEAR_DGRAD] = { k->K, k->T, k->N, CUBLAS_OP_N, CUBLAS_OP_N, k->K, k->N, k->K,
+                           k->N, k->T, k->N },
+        /* dw[N,K] = dout[T,N]^T x[T,K] */
+        [LINEAR_WGRAD] = { k->K, k->N, k->T, CUBLAS_OP_N, CUBLAS_OP_T, k->K, k->T, k->K,
+                           k->N, k->T, wide },
+    };
+
+    return forms[k->form];
+}
+
+static cublasStatus_t choose(struct linear_cache *c, struct plan *p)
+{
+    size_t most = LINEAR_WORKSPACE;
+    uint32_t align = (uint32_t)p->key.align;
+    const cublasLtMatmulPreferenceAttributes_t which[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+    };
+    cublasLtMatmulPreference_t pref;
+    cublasLtMatmulHeuristicResult_t best;
+    cublasStatus_t s = cublasLtMatmulPreferenceCreate(&pref);
+    int found = 0;
+
+    if (s != CUBLAS_STATUS_SUCCESS)
+        return s;
+    cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                         &most, sizeof(most));
+    for (int i = 0; i < 4; i++)
+        cublasLtMatmulPreferenceSetAttribute(pref, which[i], &align, sizeof(align));
+    s = cublasLtMatmulAlgoGetHeuristic(c->lt, p->desc, p->a, p->b, p->out, p->out, pref,
+                                       1, &best, &found);
+    cublasLtMatmulPreferenceDestroy(pref);
+    if (s == CUBLAS_STATUS_SUCCESS && found == 0)
+        s = CUBLAS_STATUS_NOT_SUPPORTED;
+    if (s == CUBLAS_STATUS_SUCCESS) {
+        p->algo = best.algo;
+        p->workspace = best.workspaceSize;
+    }
+    return s;
+}
+
+static cublasStatus_t plan_make(struct linear_cache *c, struct plan *p)
+{
+    struct shape h = plan_shape(&p->key);
+    cudaDataType_t out = p->key.f32 ? CUDA_R_32F : CUDA_R_16BF;
+    cublasStatus_t s =
+        cublasLtMatmulDescCreate(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+
+    if (s == CUBLAS_STATUS_SUCCESS)
+        s = cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSA,
+                                           &h.op_a, sizeof(h.op_a));
+    if (s == CUBLAS_STATUS_SUCCESS)
+        s = cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSB,
+                                           &h.op_b, sizeof(h.op_b));
+    if (s == CUBLAS_STATUS_SUCCESS)
+        s = cublasLtMatrixLayoutCreate(&p->a, CUDA_R_16BF, (uint64_t)h.a_rows,
+                                       (uint64_t)h.a_cols, h.a_ld);
+    if (s == CUBLAS_STATUS_SUCCESS)
+        s = cublasLtMatrixLayoutCreate(&p->b, CUDA_R_16BF, (uint64_t)h.b_rows,
+                                       (uint64_t)h.b_cols, h.b_ld);
+    if (s == CUBLAS_STATUS_SUCCESS)
+        s = cublasLtMatrixLayoutCreate(&p->out, out, (uint64_t)h.m, (uint64_t)h.n, h.m);
+    return s == CUBLAS_STATUS_SUCCESS ? choose(c, p) : s;
+}
+
+static struct plan *plan_find(struct dev *d, const struct plan_key *key)
+{
+    struct linear_cache *c = d->linear;
+    struct plan *p;
+    cublasStatus_t s;
+
+    for (int i = 0; i < c->n; i++)
+        if (memcmp(&c->plan[i].key, key, sizeof(*key)) == 0)
+            return &c->plan[i];
+    if (c->n == MAX_PLANS) {
+        dev_fail(d, ERR_FAILED, "more than %d shapes of dense products", MAX_PLANS);
+        return NULL;
+    }
+    p = &c->plan[c->n];
+    memset(p, 0, sizeof(*p));
+    p->key = *key;
+    s = plan_make(c, p);
+    if (s != CUBLAS_STATUS_SUCCESS) {
+        plan_release(p);
+        dev_fail(d, ERR_SYSTEM, "cuBLASLt has no product for T=%d N=%d K=%d: %s",
+                 key->T, key->N, key->K, cublasLtGetStatusString(s));
+        return NULL;
+    }
+    c->n++;
+    return p;
+}
+
+/* --- a call ---------------------------------------------------------------------- */
+
+/* The largest power of two up to 256 that divides all four addresses. */
+static int32_t alignment(const struct linear_call *c)
+{
+    uintptr_t bits =
+        (uintptr_t)c->out | (uintptr_t)c->a | (uintptr_t)c->b | (uintptr_t)c->add | 256;
+
+    return (int32_t)(bits & -bits);
+}
+
+static void clear(struct dev *d, const struct linear_call *c)
+{
+    if (c->form == LINEAR_WGRAD && !c->accumulate && c->N > 0 && c->K > 0)
+        dev_check(d,
+                  cudaMemsetAsync(c->out, 0, (size_t)c->N * c->K * sizeof(float),
+                                  dev_stream(d)),
+                  "linear_wgrad");
+}
+
+void linear_run(struct dev *d, const struct linear_call *c)
+{
+    const float one = 1, beta = c->accumulate ? 1 : 0;
+    const void *add = c->add ? c->add : c->out;
+    struct plan_key key = { c->form,        c->T,
+                            c->N,           c->K,
+                            c->dout_stride, c->out_f32 || c->form == LINEAR_WGRAD,
+                            c->accumulate,  add == c->out,
+                            alignment(c) };
+    /* in cuBLASLt's terms the weights, or x for WGRAD, come first */
+    const void *a = c->b, *b = c->a;
+    struct plan *p;
+    cublasStatus_t s;
+
+    if (!dev_ok(d))
+        return;
+    if (c->T == 0 || c->N == 0 || c->K == 0) {
+        clear(d, c);
+        return;
+    }
+    p = plan_find(d, &key);
+    if (!p)
+        return;
+    s = cublasLtMatmul(d->linear->lt, p->desc, &one, a, p->a, b, p->b, &beta, add,
+                       p->out, c->out, p->out, &p->algo, c->workspace, p->workspace,
+                       dev_stream(d));
+    if (s != CUBLAS_STATUS_SUCCESS)
+        dev_fail(d, ERR_SYSTEM, "cuBLASLt product T=%d N=%d K=%d: %s", c->T, c->N, c->K,
+                 cublasLtGetStatusString(s));
+}
+
+/* NOLINTBEGIN(readability-function-size,readability-non-const-parameter): the
+ * signatures are ops.h's. */
+
+void cuda_linear_fwd(struct dev *d, void *out, const void *x, const void *w,
+                     const void *add, int T, int N, int K)
+{
+    struct carve c = { d, "linear_fwd", 0 };
+    struct linear_call call = { .form = LINEAR_FWD,
+                                .T = T,
+                                .N = N,
+                                .K = K,
+                                .out = out,
+                                .a = x,
+                                .b = w,
+                                .add = add,
+                                .accumulate = add != NULL };
+
+    call.workspace = carve_take(&c, LINEAR_WORKSPACE);
+    linear_run(d, &call);
+}
+
+void cuda_linear_dgrad(struct dev *d, void *dx, const void *dout, const void *w,
+                       int accumulate, int T, int N, int K)
+{
+    struct carve c = { d, "linear_dgrad", 0 };
+    struct linear_call call = { .form = LINEAR_DGRAD,
+                                .T = T,
+                                .N = N,
+                                .K = K,
+                                .out = dx,
+                                .a = dout,
+                                .b = w,
+                                .accumulate = accumulate != 0 };
+
+    call.workspace = carve_take(&c, LINEAR_WORKSPACE);
+    linear_run(d, &call);
+}
+
+void cuda_linear_wgrad(struct dev *d, float *dw, const void *dout, const void *x,
+                       int accumulate, int T, int N, int K)
+{
+    struct carve c = { d, "linear_wgrad", 0 };
+    struct linear_call call = { .form = LINEAR_WGRAD,
+                                .T = T,
+                                .N = N,
+                                .K = K,
+                                .out = dw,
+                                .a = dout,
+                                .b = x,
+                                .accumulate = accumulate != 0 };
+
+    call.workspace = carve_take(&c, LINEAR_WORKSPACE);
+    linear_run(d, &call);
+}
+
+/* NOLINTEND(readability-function-size,readability-non-const-parameter) */
