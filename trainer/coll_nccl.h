@@ -1,0 +1,62 @@
+/* coll_nccl.h - inside the NCCL collectives: communicators, what is in flight, and the
+ * thread that watches it.  Only coll_nccl*.c include it. */
+#ifndef TRAINER_COLL_NCCL_H
+#define TRAINER_COLL_NCCL_H
+
+#include <nccl.h>
+#include <pthread.h>
+
+#include "base/err.h"
+#include "trainer/coll.h"
+#include "trainer/cuda_dev.h"
+
+struct wireup;
+
+enum {
+    MAX_COMMS = 16,
+    MAX_FLIGHT = 64, /* collectives of one communicator in flight */
+    WARM_FLOATS = 1024,
+};
+
+struct coll_req {
+    cudaEvent_t done;
+    const char *name;
+    int64_t number;   /* of this communicator's collectives */
+    int64_t since_ms; /* when it was queued */
+    int open;         /* begun, not finished by the caller */
+};
+
+struct coll {
+    struct hub *hub;
+    ncclComm_t comm;
+    cudaStream_t stream;
+    cudaEvent_t ready;
+    int rank, size;
+    char what[48];
+    struct coll_req req[MAX_FLIGHT];
+    int64_t begun, seen; /* req[seen % MAX_FLIGHT] is the oldest not known to be done */
+};
+
+/* What the communicators of a process share. */
+struct hub {
+    struct dev *dev;
+    struct wireup *wireup;
+    int timeout_ms, users;
+    void *warm; /* device memory for barriers */
+    pthread_mutex_t lock;
+    pthread_t watcher;
+    int watching;
+    _Atomic int stop, failed;
+    int n;
+    struct coll *coll[MAX_COMMS];
+};
+
+/* Record what NCCL said. */
+int coll_nccl_failed(ncclResult_t r, ncclComm_t comm, const char *what,
+                     struct err *err);
+/* -1 once the communicators were aborted: why. */
+int coll_nccl_check(const struct coll *c, struct err *err);
+/* Start the watcher of a hub; it ends when h->stop or h->failed is set. */
+void coll_nccl_watch(struct hub *h);
+
+#endif
