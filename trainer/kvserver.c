@@ -20,7 +20,7 @@
 #include "trainer/kvdial.h"
 #include "trainer/kvmeet.h"
 
-enum { STRANGER_MS = 5000, STRANGERS = 128, READ_AT_ONCE = 65536 };
+enum { HOLD_MS = 1000, STRANGER_MS = 5000, STRANGERS = 128, READ_AT_ONCE = 65536 };
 
 enum state { GREETED, PROVEN, JOINED };
 
@@ -43,6 +43,7 @@ struct kvserver {
     struct kvmeet meet;
     struct str fresh; /* KV_DATA frames of what was put since the last fence */
     int64_t stop_ms;  /* -1: running */
+    int64_t held_ms;  /* since when rank 0 waits for the others to be told; -1 */
 };
 
 static void drop(struct conn *c)
@@ -263,6 +264,35 @@ static int others_left(const struct kvserver *s)
     return n;
 }
 
+static int is_host(const struct conn *c)
+{
+    return c->state == JOINED && c->rank == 0;
+}
+
+/* Rank 0 last: what it hears may end its process, and this store with it.  Others
+ * that do not read hold it up for HOLD_MS. */
+static void write_all(struct kvserver *s)
+{
+    int waiting = 0;
+
+    for (int i = 0; i < s->n_conn; i++) {
+        struct conn *c = &s->conn[i];
+
+        if (c->fd < 0 || c->out.len == 0 || is_host(c))
+            continue;
+        write_to(s, c);
+        waiting += c->fd >= 0 && c->out.len > 0;
+    }
+    if (waiting == 0)
+        s->held_ms = -1;
+    else if (s->held_ms < 0)
+        s->held_ms = clock_ms();
+    for (int i = 0; i < s->n_conn; i++)
+        if (s->conn[i].fd >= 0 && s->conn[i].out.len > 0 && is_host(&s->conn[i]) &&
+            (waiting == 0 || clock_ms() - s->held_ms > HOLD_MS))
+            write_to(s, &s->conn[i]);
+}
+
 static void serve_once(struct kvserver *s, struct pollfd *p)
 {
     int n = s->n_conn;
@@ -279,12 +309,10 @@ static void serve_once(struct kvserver *s, struct pollfd *p)
         return;
     if (p[1].revents && read(s->wake[0], &byte, 1) < 0)
         return;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         if (p[2 + i].revents & (POLLIN | POLLHUP | POLLERR))
             read_from(s, &s->conn[i]);
-        if (s->conn[i].fd >= 0 && s->conn[i].out.len)
-            write_to(s, &s->conn[i]);
-    }
+    write_all(s);
     if (p[0].revents)
         accept_one(s);
 }
@@ -334,7 +362,7 @@ int kvserver_start(struct kvserver **out, struct kvdial *where, int world,
 
     s->listener = s->wake[0] = s->wake[1] = -1;
     s->key = where->key;
-    s->stop_ms = -1;
+    s->stop_ms = s->held_ms = -1;
     kvmeet_init(&s->meet, world, local_world);
     s->listener = kvdial_listen(where, err);
     if (s->listener < 0)
