@@ -19,7 +19,8 @@ struct options {
 static const struct argp_option table[] = {
     { "source", 's', "KIND[:FILE]", 0,
       "where to look: sysfs[:ROOT] (this host and its driver, the default), nvml, "
-      "spec:FILE, json:FILE; a second one adds what the first has not", 0 },
+      "spec:FILE, json:FILE, ncclxml:FILE (NCCL_TOPO_DUMP_FILE), smi:FILE (nvidia-smi "
+      "topo -m); a second one adds what the first has not", 0 },
     { "format", 'f', "FORMAT", 0, "text (the default) or json", 0 },
     { "json", 'j', NULL, 0, "the same as --format json", 0 },
     { 0 },

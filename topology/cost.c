@@ -59,13 +59,8 @@ static double nvlink_rate(const struct gpu *g)
 static int nvlinked(const struct node *n, const struct gpu *a, const struct gpu *b)
 {
     for (int i = 0; i < a->n_nvlinks; i++) {
-        int is_gpu = 0;
-        if (str_eq(a->nvlinks[i].peer, b->busid) && b->busid[0])
-            return 1;
-        for (int k = 0; k < n->n_gpus; k++)
-            is_gpu |=
-                n->gpus[k].busid[0] && str_eq(a->nvlinks[i].peer, n->gpus[k].busid);
-        if (!is_gpu && b->n_nvlinks)
+        const struct gpu *peer = gpu_peer(n, &a->nvlinks[i]);
+        if (peer == b || (!peer && b->n_nvlinks))
             return 1;
     }
     return 0;

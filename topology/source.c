@@ -23,6 +23,8 @@ static const struct source {
     { "nvml", FILE_NONE, from_nvml },
     { "spec", FILE_MUST, topology_from_spec },
     { "json", FILE_MUST, topology_from_json },
+    { "ncclxml", FILE_MUST, topology_from_ncclxml },
+    { "smi", FILE_MUST, topology_from_smi },
 };
 
 static int unknown(const char *kind, struct err *err)

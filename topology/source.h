@@ -11,6 +11,9 @@ extern "C" {
 struct err;
 struct topology;
 
+/* How the finding of topology_inspect_affinity() is recognised. */
+#define AFFINITY_UNKNOWN "affinity unknown"
+
 /* As topology_from_host(), without NVML and without findings of inspection. */
 int topology_from_sysfs(const char *root, struct topology **out, struct err *err);
 
@@ -20,6 +23,19 @@ int topology_from_nvml(struct topology **out, struct err *err);
 /* A specification from memory; `where` names it in messages. */
 int topology_from_spec_text(const char *text, size_t len, const char *where,
                             struct topology **out, struct err *err);
+
+/* NCCL's topology XML; one node a host hash.  Devices whose NUMA node is -1 stay
+ * unknown (A07).  GPU and NIC below one bridge are a pair, with or without <gpu> and
+ * <nic>. */
+int topology_from_ncclxml(const char *path, struct topology **out, struct err *err);
+int topology_from_ncclxml_text(const char *text, size_t len, const char *where,
+                               struct topology **out, struct err *err);
+
+/* `nvidia-smi topo -m` (the four spellings of case A03), or `nvidia-smi nvlink
+ * --status`: which of them the text is shows by itself. */
+int topology_from_smi(const char *path, struct topology **out, struct err *err);
+int topology_from_smi_text(const char *text, size_t len, const char *where,
+                           struct topology **out, struct err *err);
 
 #ifdef __cplusplus
 }

@@ -183,6 +183,7 @@ int topology_from_host(const char *root, struct topology **out, struct err *err)
     if (!root || !root[0] || str_eq(root, "/"))
         add_driver(t);
     topology_inspect(t);
+    topology_inspect_affinity(t);
     if (topology_validate(t, err) < 0) {
         topology_free(t);
         return -1;

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "topology/nearest.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -35,19 +37,8 @@ void sysfs_list_free(char **names);
 int sysfs_value(const struct sysfs *s, const char *key, char *out, size_t n,
                 const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
-/* Where a PCI device hangs: the folders above it that are PCI devices.
- *   pci0000:17 / 0000:17:01.0 / 0000:18:00.0 / ... / the device itself */
-enum { PCI_DEPTH = 16 };
-struct pci_path {
-    char host[20];          /* the host bridge, "pci0000:17" */
-    char at[PCI_DEPTH][20]; /* bridges from above, the device last */
-    int n;
-};
-
 /* The path of a device link ("/sys/bus/pci/devices/0000:18:00.0"); 0 or -1. */
 int pci_path_of(const struct sysfs *s, const char *link, struct pci_path *out);
-/* Bridges that both hang below; 0 when they share at most the host bridge. */
-int pci_shared_bridges(const struct pci_path *a, const struct pci_path *b);
 /* One direction from the device to the host: the narrowest step; -1 unknown. */
 double pci_rate(const struct sysfs *s, const struct pci_path *p);
 

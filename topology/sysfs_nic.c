@@ -139,91 +139,26 @@ void sysfs_add_nics(const struct sysfs *s, struct node *n)
     sysfs_list_free(net);
 }
 
-/* --- kinds and the nearest NIC --------------------------------------------------- */
-
-/* How near a NIC is to a GPU: shared PCI bridges first, then the NUMA node. */
-enum { NEAR_NUMA = 1, NEAR_BRIDGE = 2 };
-
-static int device_path(const struct sysfs *s, const char *busid, struct pci_path *p)
+static void device_path(const struct sysfs *s, const char *busid, struct pci_path *p)
 {
     char link[64];
 
+    *p = (struct pci_path){ .n = 0 };
     snprintf(link, sizeof(link), "/sys/bus/pci/devices/%s", busid);
-    return busid[0] ? pci_path_of(s, link, p) : -1;
-}
-
-static int nearness(const struct sysfs *s, const struct gpu *g, const struct nic *c)
-{
-    struct pci_path a, b;
-    int shared = 0;
-
-    if (device_path(s, g->busid, &a) == 0 && device_path(s, c->busid, &b) == 0)
-        shared = pci_shared_bridges(&a, &b);
-    if (shared)
-        return NEAR_BRIDGE + shared;
-    return g->numa >= 0 && g->numa == c->numa ? NEAR_NUMA : 0;
-}
-
-static int beside_a_gpu(const struct sysfs *s, const struct node *n,
-                        const struct nic *c)
-{
-    for (int i = 0; i < n->n_gpus; i++)
-        if (nearness(s, &n->gpus[i], c) >= NEAR_BRIDGE)
-            return 1;
-    return 0;
-}
-
-/* RDMA devices: those that share a PCI switch with a GPU train, the others serve
- * storage.  Without such pairs the fastest ones train.  Where RDMA is, plain
- * Ethernet manages; where it is not, Ethernet is all there is and stays unknown. */
-static void set_kinds(const struct sysfs *s, struct node *n)
-{
-    int rdma = 0, pairs = 0;
-    double best = 0;
-
-    for (int i = 0; i < n->n_nics; i++) {
-        const struct nic *c = &n->nics[i];
-        if (!c->guid[0])
-            continue;
-        rdma++;
-        pairs += beside_a_gpu(s, n, c);
-        best = c->up == 1 && c->gbits_per_s > best ? c->gbits_per_s : best;
-    }
-    for (int i = 0; i < n->n_nics; i++) {
-        struct nic *c = &n->nics[i];
-        if (!c->guid[0])
-            c->kind = rdma ? NIC_MANAGEMENT : NIC_UNKNOWN;
-        else if (pairs)
-            c->kind = beside_a_gpu(s, n, c) ? NIC_COMPUTE : NIC_STORAGE;
-        else
-            c->kind = c->gbits_per_s >= best ? NIC_COMPUTE : NIC_MANAGEMENT;
-    }
-}
-
-static int load_of(const struct node *n, int nic)
-{
-    int load = 0;
-
-    for (int i = 0; i < n->n_gpus; i++)
-        load += n->gpus[i].nic == nic;
-    return load;
+    if (busid[0])
+        pci_path_of(s, link, p);
 }
 
 void sysfs_join(const struct sysfs *s, struct node *n)
 {
-    set_kinds(s, n);
-    for (int i = 0; i < n->n_gpus; i++) {
-        struct gpu *g = &n->gpus[i];
-        int best = -1, best_near = 0, best_load = 0;
-        for (int k = 0; k < n->n_nics; k++) {
-            int near = n->nics[k].kind == NIC_COMPUTE ? nearness(s, g, &n->nics[k]) : 0;
-            int load = load_of(n, k);
-            if (near > best_near || (near && near == best_near && load < best_load)) {
-                best = k;
-                best_near = near;
-                best_load = load;
-            }
-        }
-        g->nic = best;
-    }
+    struct pci_path *gpu = xcalloc((size_t)n->n_gpus + 1, sizeof(*gpu));
+    struct pci_path *nic = xcalloc((size_t)n->n_nics + 1, sizeof(*nic));
+
+    for (int i = 0; i < n->n_gpus; i++)
+        device_path(s, n->gpus[i].busid, &gpu[i]);
+    for (int i = 0; i < n->n_nics; i++)
+        device_path(s, n->nics[i].busid, &nic[i]);
+    nearest_join(n, gpu, nic);
+    free(gpu);
+    free(nic);
 }

@@ -27,17 +27,6 @@ int pci_path_of(const struct sysfs *s, const char *link, struct pci_path *out)
     return out->n ? 0 : -1;
 }
 
-int pci_shared_bridges(const struct pci_path *a, const struct pci_path *b)
-{
-    int n = 0;
-
-    if (strcmp(a->host, b->host) != 0)
-        return 0;
-    while (n < a->n - 1 && n < b->n - 1 && strcmp(a->at[n], b->at[n]) == 0)
-        n++;
-    return n;
-}
-
 /* Speed idles down, so the maximum counts; width does not, so the present one does. */
 static double link_rate(const struct sysfs *s, const char *busid)
 {

@@ -154,6 +154,19 @@ const char *severity_name(enum severity s)
     return (unsigned)s < ARRAY_LEN(names) ? names[s] : "?";
 }
 
+const struct gpu *gpu_peer(const struct node *n, const struct nvlink *l)
+{
+    char index[20];
+
+    for (int i = 0; i < n->n_gpus; i++) {
+        snprintf(index, sizeof(index), "gpu:%d", n->gpus[i].index);
+        if ((n->gpus[i].busid[0] && strcmp(l->peer, n->gpus[i].busid) == 0) ||
+            strcmp(l->peer, index) == 0)
+            return &n->gpus[i];
+    }
+    return NULL;
+}
+
 int gpu_nvlink_count(const struct gpu *g)
 {
     int n = 0;

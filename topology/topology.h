@@ -20,7 +20,9 @@ enum nic_kind { NIC_UNKNOWN, NIC_COMPUTE, NIC_STORAGE, NIC_MANAGEMENT };
 enum link_layer { LINK_UNKNOWN, LINK_INFINIBAND, LINK_ETHERNET };
 
 struct nvlink {
-    char peer[20];       /* bus id of the other end; "switch" when hidden behind one */
+    /* bus id of the other end, or "gpu:INDEX" where bus ids are not known; "switch"
+     * when it is hidden behind one; "" unknown */
+    char peer[20];
     int count;           /* bonded links to that peer */
     double gbytes_per_s; /* one direction, all `count` links; -1 unknown */
 };
@@ -118,15 +120,20 @@ int topology_from_spec(const char *path, struct topology **out, struct err *err)
 /* What topology_json() wrote. */
 int topology_from_json(const char *path, struct topology **out, struct err *err);
 
-/* One source by its command-line form "KIND[:FILE]" (sysfs, nvml, spec, json). */
+/* One source by its command-line form "KIND[:FILE]" (sysfs, nvml, spec, json, ncclxml,
+ * smi). */
 int topology_from_source(const char *text, struct topology **out, struct err *err);
 
 /* The machines of a `--cluster` option or a recipe's cluster.file: a specification,
  * or KIND:FILE as above; NULL or "": this host. */
 int topology_from_cluster(const char *text, struct topology **out, struct err *err);
 
-/* Add to t what only `more` knows: nodes are one when boot id (else name) is, GPUs
- * by bus id or UUID, NICs by GUID or name.  t wins where both know. */
+/* The name of a node whose source does not know it. */
+#define TOPOLOGY_UNNAMED "unnamed"
+
+/* Add to t what only `more` knows: nodes are one when boot id (else name) is, or when
+ * each has one node and either is unnamed; GPUs by bus id, UUID or index, NICs by
+ * GUID, bus id or name.  t wins where both know. */
 int topology_merge(struct topology *t, const struct topology *more, struct err *err);
 
 /* Check what must hold of any topology, whoever built it. */
@@ -154,9 +161,13 @@ void topology_find(struct topology *t, enum severity s, const char *object,
                    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 /* Findings that need no more than the model itself: unequal NVLink counts among
- * like GPUs, MIG, compute ports that are down, GPUs whose NUMA node is unknown. */
+ * like GPUs, MIG, compute ports that are down; and, for sources that could have known
+ * it, devices whose NUMA node is unknown. */
 void topology_inspect(struct topology *t);
+void topology_inspect_affinity(struct topology *t);
 
+/* The GPU of n at the other end of l; NULL: a switch, or unknown. */
+const struct gpu *gpu_peer(const struct node *n, const struct nvlink *l);
 /* NVLinks of g that are up, whoever is at the other end. */
 int gpu_nvlink_count(const struct gpu *g);
 /* One direction, all of them together; 0 without NVLink, -1 unknown. */

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "topology/fields.h"
+#include "topology/source.h"
 #include "topology/topology.h"
 
 /* A machine is its boot id; where one is unknown, its name. */
@@ -27,9 +28,12 @@ static int same_gpu(const struct gpu *a, const struct gpu *b)
 
 static int same_nic(const struct nic *a, const struct nic *b)
 {
-    if (a->guid[0] && b->guid[0])
-        return str_eq(a->guid, b->guid);
-    return str_eq(a->name, b->name);
+    if (a->guid[0] && b->guid[0] && !str_eq(a->guid, b->guid))
+        return 0;
+    if (a->busid[0] && b->busid[0] && !str_eq(a->busid, b->busid))
+        return 0;
+    return (a->guid[0] && b->guid[0]) || (a->busid[0] && b->busid[0]) ||
+           str_eq(a->name, b->name);
 }
 
 /* The NIC of `to` that is nic i of `from`; -1 none. */
@@ -91,21 +95,51 @@ static void merge_node(struct node *to, const struct node *from, int first_switc
     merge_gpus(to, from);
 }
 
-static struct node *node_for(struct topology *t, const struct node *from)
+static int unnamed(const struct node *n)
 {
+    return str_eq(n->name, TOPOLOGY_UNNAMED);
+}
+
+/* The node of t that `from` describes too, else a new one.  lone: each has just one. */
+static struct node *node_for(struct topology *t, const struct node *from, int lone)
+{
+    struct node *only = &t->nodes[0];
+
+    if (lone && (unnamed(only) || unnamed(from))) {
+        if (unnamed(only))
+            only->name[0] = '\0'; /* the other's is taken */
+        return only;
+    }
     for (int i = 0; i < t->n_nodes; i++)
         if (same_node(&t->nodes[i], from))
             return &t->nodes[i];
     return topology_add_node(t);
 }
 
+/* What one source did not know, another may. */
+static void look_again_at_affinity(struct topology *t)
+{
+    int kept = 0, dropped = 0;
+
+    for (int i = 0; i < t->n_findings; i++) {
+        if (strstr(t->findings[i].text, AFFINITY_UNKNOWN)) {
+            free(t->findings[i].text);
+            dropped++;
+        } else
+            t->findings[kept++] = t->findings[i];
+    }
+    t->n_findings = kept;
+    if (dropped)
+        topology_inspect_affinity(t);
+}
+
 int topology_merge(struct topology *t, const struct topology *more, struct err *err)
 {
-    int first_switch = t->n_switches;
+    int first_switch = t->n_switches, lone = t->n_nodes == 1 && more->n_nodes == 1;
     size_t n = strlen(t->source);
 
     for (int i = 0; i < more->n_nodes; i++)
-        merge_node(node_for(t, &more->nodes[i]), &more->nodes[i], first_switch);
+        merge_node(node_for(t, &more->nodes[i], lone), &more->nodes[i], first_switch);
     for (int i = 0; i < more->n_switches; i++)
         *topology_add_switch(t) = more->switches[i];
     for (int i = 0; i < more->n_links; i++) {
@@ -117,6 +151,7 @@ int topology_merge(struct topology *t, const struct topology *more, struct err *
     for (int i = 0; i < more->n_findings; i++)
         topology_find(t, more->findings[i].severity, more->findings[i].object, "%s",
                       more->findings[i].text);
+    look_again_at_affinity(t);
     t->simulated |= more->simulated;
     snprintf(t->source + n, sizeof(t->source) - n, "+%s", more->source);
     return topology_validate(t, err);

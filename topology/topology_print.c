@@ -32,8 +32,9 @@ static void print_cpu(const struct node *n, FILE *fp)
     add_count(&s, n->cores, "core", "cores");
     add_count(&s, n->threads, "thread", "threads");
     say_bytes(memory, sizeof(memory), n->memory_bytes);
-    fprintf(fp, "  cpu   %s%s%s, %s\n", n->cpu_model[0] ? n->cpu_model : "",
-            n->cpu_model[0] && s.len ? ": " : "", s.len ? s.text : "", memory);
+    if (n->cpu_model[0] || s.len || n->memory_bytes >= 0)
+        fprintf(fp, "  cpu   %s%s%s, %s\n", n->cpu_model[0] ? n->cpu_model : "",
+                n->cpu_model[0] && s.len ? ": " : "", s.len ? s.text : "", memory);
     str_release(&s);
     for (int i = 0; i < n->n_numas; i++) {
         say_bytes(memory, sizeof(memory), n->numas[i].memory_bytes);

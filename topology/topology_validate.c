@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "topology/source.h"
 #include "topology/topology.h"
 
 /* The first of n strings (`size` bytes apart) that an earlier one repeats; "" is
@@ -168,39 +169,111 @@ static int best_count(const struct node *n, const char *name)
     return best;
 }
 
-static void inspect_gpu(struct topology *t, const struct node *n, const struct gpu *g)
+static int missing_links(const struct node *n, const struct gpu *g)
 {
-    int best = best_count(n, g->name), have = gpu_nvlink_count(g);
+    return best_count(n, g->name) - gpu_nvlink_count(g);
+}
+
+static int linked(const struct node *n, const struct gpu *a, const struct gpu *b)
+{
+    for (int i = 0; i < a->n_nvlinks; i++)
+        if (gpu_peer(n, &a->nvlinks[i]) == b)
+            return 1;
+    return 0;
+}
+
+/* In a mesh of GPUs: the one that lacks as many links and has none to g (A01). */
+static const struct gpu *lost_partner(const struct node *n, const struct gpu *g)
+{
+    int mesh = 0;
+
+    for (int i = 0; i < g->n_nvlinks; i++)
+        mesh |= gpu_peer(n, &g->nvlinks[i]) != NULL;
+    for (int i = 0; mesh && i < n->n_gpus; i++)
+        if (&n->gpus[i] != g && missing_links(n, &n->gpus[i]) == missing_links(n, g) &&
+            !linked(n, g, &n->gpus[i]))
+            return &n->gpus[i];
+    return NULL;
+}
+
+/* Behind several switches: the one with the fewest links (A09). */
+static const struct nvlink *thinnest(const struct gpu *g)
+{
+    const struct nvlink *least = NULL;
+
+    for (int i = 0; g->n_nvlinks > 1 && i < g->n_nvlinks; i++)
+        if (!least || g->nvlinks[i].count < least->count)
+            least = &g->nvlinks[i];
+    return least;
+}
+
+static void inspect_nvlinks(struct topology *t, const struct node *n,
+                            const struct gpu *g)
+{
+    int missing = missing_links(n, g), have = gpu_nvlink_count(g);
+    const struct gpu *partner = missing > 0 ? lost_partner(n, g) : NULL;
+    const struct nvlink *least = thinnest(g);
     char object[96];
 
+    if (missing <= 0 || (partner && partner < g))
+        return; /* a pair is named once */
+    if (partner) {
+        snprintf(object, sizeof(object), "%.50s gpu %d, gpu %d", n->name, g->index,
+                 partner->index);
+        topology_find(
+            t, SEVERITY_FAIL, object,
+            "the NVLink between GPU %d and GPU %d is down: %d of %d links are "
+            "up on each; nvidia-smi nvlink -s names them",
+            g->index, partner->index, have, have + missing);
+        return;
+    }
     snprintf(object, sizeof(object), "%.60s gpu %d", n->name, g->index);
-    if (have < best)
-        topology_find(t, SEVERITY_WARN, object,
-                      "%d NVLinks are up, %d on its like beside it: nvidia-smi nvlink "
-                      "-s -i %d names the links",
-                      have, best, g->index);
-    if (g->mig == 1)
-        topology_find(t, SEVERITY_WARN, object,
-                      "MIG is on, so no rank is placed here: nvidia-smi -i %d -mig 0 "
-                      "makes it whole",
-                      g->index);
+    if (have == 0) { /* a card without a bridge is no fault (A06) */
+        topology_find(t, SEVERITY_NOTE, object,
+                      "no NVLink, though its like on this node has %d: it is reached "
+                      "over PCIe",
+                      missing);
+        return;
+    }
+    topology_find(
+        t, SEVERITY_FAIL, object,
+        "%d NVLinks are up, %d on its like beside it (%d short%s%s): nvidia-smi "
+        "nvlink -s -i %d names them",
+        have, have + missing, missing, least ? ", fewest to " : "",
+        least ? least->peer : "", g->index);
+}
+
+static void inspect_mig(struct topology *t, const struct node *n, const struct gpu *g)
+{
+    char object[96];
+
+    if (g->mig != 1)
+        return;
+    snprintf(object, sizeof(object), "%.60s gpu %d", n->name, g->index);
+    topology_find(t, SEVERITY_WARN, object,
+                  "MIG is on, so no rank is placed here: nvidia-smi -i %d -mig 0 makes "
+                  "it whole",
+                  g->index);
 }
 
 static void inspect_affinity(struct topology *t, const struct node *n)
 {
-    int gpus = 0, nics = 0;
+    int gpus = 0, nics = 0, near = 0;
 
-    for (int i = 0; i < n->n_gpus; i++)
+    for (int i = 0; i < n->n_gpus; i++) {
         gpus += n->gpus[i].numa < 0;
+        near += n->gpus[i].nic >= 0;
+    }
     for (int i = 0; i < n->n_nics; i++)
         nics += n->nics[i].numa < 0 && n->nics[i].busid[0];
     if (gpus + nics == 0)
         return;
-    topology_find(t, gpus ? SEVERITY_WARN : SEVERITY_NOTE, n->name,
-                  "affinity unknown: %d of %d GPUs and %d of %d NICs name no NUMA node "
-                  "(usual in a virtual machine; the provider's NCCL_TOPO_FILE knows "
-                  "it)",
-                  gpus, n->n_gpus, nics, n->n_nics);
+    topology_find(
+        t, gpus ? SEVERITY_WARN : SEVERITY_NOTE, n->name,
+        "%s" AFFINITY_UNKNOWN ": %d of %d GPUs and %d of %d NICs name no NUMA node "
+        "(usual in a virtual machine); supply the provider's NCCL_TOPO_FILE as "
+        "--source ncclxml:FILE",
+        gpus && !near ? "flat; " : "", gpus, n->n_gpus, nics, n->n_nics);
 }
 
 static void inspect_nics(struct topology *t, const struct node *n)
@@ -219,9 +292,16 @@ void topology_inspect(struct topology *t)
 {
     for (int i = 0; i < t->n_nodes; i++) {
         const struct node *n = &t->nodes[i];
-        for (int g = 0; g < n->n_gpus; g++)
-            inspect_gpu(t, n, &n->gpus[g]);
+        for (int g = 0; g < n->n_gpus; g++) {
+            inspect_nvlinks(t, n, &n->gpus[g]);
+            inspect_mig(t, n, &n->gpus[g]);
+        }
         inspect_nics(t, n);
-        inspect_affinity(t, n);
     }
+}
+
+void topology_inspect_affinity(struct topology *t)
+{
+    for (int i = 0; i < t->n_nodes; i++)
+        inspect_affinity(t, &t->nodes[i]);
 }

@@ -91,3 +91,22 @@ load lib
     status 2
     has "c.yaml:1: there is no key 'nodes.cout' (did you mean 'nodes.count'?)"
 }
+
+@test "topo: nvidia-smi and NCCL files, A01 A07 A09" {
+    run muster topo --source "smi:$SRC/tests/cases/a01_topo_pair_down.txt"
+    status 0
+    has 'the NVLink between GPU 2 and GPU 3 is down: 4 of 6 links are up on each'
+    run muster topo --source "ncclxml:$SRC/tests/cases/a07_vm_flat.xml"
+    status 0
+    has 'flat; affinity unknown: 8 of 8 GPUs'
+    run muster topo --source "ncclxml:$SRC/tests/cases/a09_h100_four_switches.xml"
+    status 0
+    has 'gpu 1: 16 NVLinks are up, 18 on its like beside it (2 short, fewest to 0000:08:00.0)'
+    sh "$SRC/tests/trees/make.sh" vm "$T/vm"
+    run muster topo --source "sysfs:$T/vm" --source "smi:$SRC/tests/cases/recorded/smi_topo_2xh200.txt"
+    status 0
+    has 'node h200-vm'
+    has 'gpu   1 0000:00:07.0 NVIDIA H200, memory unknown, NUMA 0, 18 NVLinks to gpu:0'
+    run muster topo --source "smi:$SRC/README.md"
+    [ "$status" -ne 0 ]
+}

@@ -82,8 +82,8 @@ static void test_other_stories(void **state)
     t = tell("links"); /* A01, A02: the GPU with fewer links than its like is named */
     assert_int_equal(gpu_nvlink_count(&t->nodes[0].gpus[0]), 18);
     assert_int_equal(gpu_nvlink_count(&t->nodes[0].gpus[1]), 16);
-    assert_true(tree_found(t, SEVERITY_WARN, "gpu 1", "16 NVLinks are up, 18"));
-    assert_false(tree_found(t, SEVERITY_WARN, "gpu 0", "NVLinks"));
+    assert_true(tree_found(t, SEVERITY_FAIL, "gpu 1", "16 NVLinks are up, 18"));
+    assert_false(tree_found(t, SEVERITY_FAIL, "gpu 0", "NVLinks"));
     topology_free(t);
 
     t = tell("mig"); /* A12 */

@@ -103,7 +103,7 @@ static void test_flat_vm_a07(void **state)
     }
     assert_int_equal(n->n_nics, 1);
     assert_int_equal(n->nics[0].kind, NIC_UNKNOWN);
-    assert_true(tree_found(t, SEVERITY_WARN, "h200-vm", "affinity unknown"));
+    assert_true(tree_found(t, SEVERITY_WARN, "h200-vm", "flat; affinity unknown"));
     topology_free(t);
 }
 
