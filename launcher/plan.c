@@ -41,24 +41,6 @@ int plan_too_large(const struct plan *p)
     return p->memory.percent > 100;
 }
 
-/* Sizes of the CUDA operations; where this build does not know them, the CPU's scratch
- * at two bytes an element, with a warning. */
-static void plan_memory(struct plan *p)
-{
-    const struct ops *ops = ops_sizes(p->device);
-    struct ops stand_in = { .name = p->device, .elem_bytes = 2 };
-
-    if (!ops) {
-        stand_in.scratch_bytes = ops_sizes("cpu")->scratch_bytes;
-        ops = &stand_in;
-        strlist_add(&p->warnings,
-                    "memory: the scratch of GPU operations is not known to "
-                    "this build, the CPU's stands in for it");
-    }
-    memplan_make(&p->recipe, ops, p->placement->shard_degree,
-                 device_bytes(p->topology, p->placement), &p->memory);
-}
-
 static void add_warnings(struct plan *p)
 {
     double ceiling = 100 * p->recipe.scale.memory_ceiling;
@@ -95,7 +77,8 @@ int plan_make(const struct recipe *r, const struct topology *t, int world,
     recipe_copy(&p.recipe, r);
     write_degrees(&p.recipe, p.placement);
     p.device = p.placement->on_gpus ? "cuda" : "cpu";
-    plan_memory(&p);
+    memplan_make(&p.recipe, ops_sizes(p.device), p.placement->shard_degree,
+                 device_bytes(t, p.placement), &p.memory);
     predict_make(&p.recipe, t, p.placement, assumed, &p.predicted);
     add_warnings(&p);
     *out = p;
