@@ -97,11 +97,13 @@ LIBS := $(foreach l,launcher checks trainer topology recipes,$(if $(call objs,$(
 UNIT_LIBS := $(call pkg_libs,cmocka)
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test unit cli replay bench fuzz soak lint format config help clean deps install FORCE
+.PHONY: all programs cuda demo test unit cli replay bench fuzz soak lint format config help clean deps install FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: $(PROGS) $(MODULE) ## build the programs into build/bin
+all: programs cuda ## build the programs, and the CUDA module where nvcc is
+programs: $(PROGS) ## build/bin/{muster,muster-train,muster-probe}
+cuda: $(MODULE) ## build/lib/muster-cuda.so, which GPU ranks load
 
 define layer
 $(O)/$(1).a: $(call objs,$(1))
@@ -186,7 +188,7 @@ deps: ## install what is missing (apt; sudo only when needed)
 	$(Q)sh tests/deps.sh
 
 demo: deps ## build, then take recipes/demo.yaml through every stage on this machine
-	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(MAKE) --no-print-directory programs $(if $(wildcard /dev/nvidia0),cuda)
 	$(Q)sh tests/demo.sh
 
 install: all ## install into PREFIX (default /usr/local)
@@ -199,7 +201,7 @@ install: all ## install into PREFIX (default /usr/local)
 # --- checking -------------------------------------------------------------------
 test: deps ## everything that needs no special hardware
 	$(Q)$(MAKE) --no-print-directory test-run
-test-run: $(PROGS) $(MODULE) $(UNITS) $(FUZZ) $(HELPERS) $(FAKES)
+test-run: $(PROGS) $(UNITS) $(FUZZ) $(HELPERS) $(FAKES)
 	$(Q)O='$(abspath $(O))' sh tests/run.sh
 
 unit: $(UNITS) $(FAKES) ## C tests, one program a module
