@@ -134,23 +134,42 @@ static int leaders_of(struct walk *w, struct candidate *leader[CLIMB_LEADERS_MAX
     return n;
 }
 
-static int repeat_leaders(struct walk *w, struct err *err)
+/* Bring the leaders to ATTEMPTS_MAX attempts, by turns, so that a machine that slows
+ * down slows all of them.  *more: trials that were added. */
+static int repeat_round(struct walk *w, struct candidate *const *leader, int n,
+                        int *more, struct err *err)
 {
-    struct candidate *leader[CLIMB_LEADERS_MAX];
-    int n = leaders_of(w, leader), rc = OUTCOME_GOOD;
-
-    if (n < 2)
-        return rc;
-    walk_say(w, "%d candidates are within %.0f %% of the best: measured again", n,
-             100 * noise_of(w));
+    *more = 0;
     for (int attempt = 1; attempt < ATTEMPTS_MAX; attempt++)
         for (int i = 0; i < n; i++) {
-            rc = leader[i]->lost ? OUTCOME_BAD
-                                 : walk_try(w, leader[i], first_rung(w), attempt, err);
+            int rc;
+            if (leader[i]->lost || leader[i]->n_rates != attempt)
+                continue;
+            (*more)++;
+            rc = walk_try(w, leader[i], first_rung(w), attempt, err);
             if (rc < 0 || rc == OUTCOME_STOPPED)
                 return rc;
         }
     return OUTCOME_GOOD;
+}
+
+/* Until the best was measured as often as those it beat.  A clear winner is not
+ * measured again. */
+static int repeat_leaders(struct walk *w, struct err *err)
+{
+    struct candidate *leader[CLIMB_LEADERS_MAX];
+    int more = 1, rc = OUTCOME_GOOD;
+
+    for (int round = 0; more && rc == OUTCOME_GOOD && best_of(w); round++) {
+        int n = leaders_of(w, leader);
+        if (round == 0 && n < 2)
+            break;
+        if (round == 0)
+            walk_say(w, "%d candidates are within %.0f %% of the best: measured again",
+                     n, 100 * noise_of(w));
+        rc = repeat_round(w, leader, n, &more, err);
+    }
+    return rc;
 }
 
 /* --- the whole ------------------------------------------------------------------- */

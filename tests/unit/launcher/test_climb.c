@@ -241,6 +241,32 @@ static void test_leaders_within_noise_are_repeated(void **state)
     close_world(&w);
 }
 
+/* Two are close, and fall back when they are measured again: the third, measured
+ * once, must not win by that alone. */
+static double falling_back(const struct recipe *at, int gpus, int call)
+{
+    static const double first[] = { 101, 100, 95 };
+    int local = at->training.local_batch_size;
+
+    (void)gpus;
+    return call < 3 ? first[call] : local == 4 ? 70 : 90;
+}
+
+static void test_winner_was_measured_as_often_as_the_beaten(void **state)
+{
+    struct world w;
+
+    (void)state;
+    open_world(&w, RECIPE("  batch: per_gpu\n"
+                          "  sweep: {training.local_batch_size: [1, 2, 4]}\n"));
+    w.machine.rate = falling_back;
+    climb(&w);
+    assert_int_equal(js_get_int(trial(&w, 2), "attempts", 0), 3);
+    assert_true(js_get_real(trial(&w, 2), "tokens_per_s_per_gpu", 0) == 70);
+    assert_true(js_get_real(rung(&w, 0), "tokens_per_s_per_gpu", 0) == 90);
+    close_world(&w);
+}
+
 static double first_fails(const struct recipe *at, int gpus, int call)
 {
     (void)gpus;
@@ -406,6 +432,7 @@ int main(void)
         IN_HOME(test_sweep_refuses_measures_and_verifies),
         IN_HOME(test_g03_scaling_is_named),
         IN_HOME(test_leaders_within_noise_are_repeated),
+        IN_HOME(test_winner_was_measured_as_often_as_the_beaten),
         IN_HOME(test_failed_trial_costs_only_itself),
         IN_HOME(test_above_the_ceiling_does_not_win),
         IN_HOME(test_what_cannot_fit_is_refused),
