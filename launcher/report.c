@@ -136,9 +136,10 @@ void report_run_print(const struct js *run, FILE *fp)
 {
     const char *reason = js_str(run, "reason", NULL);
 
-    fprintf(fp, "run %s: %s, %lld ranks%s%s\n", js_str(run, "id", "?"),
+    fprintf(fp, "run %s: %s, %lld rank%s%s%s\n", js_str(run, "id", "?"),
             js_str(run, "state", "?"), (long long)js_get_int(run, "world", 0),
-            reason ? "; " : "", reason ? reason : "");
+            str_s(js_get_int(run, "world", 0)), reason ? "; " : "",
+            reason ? reason : "");
     print_model(run, fp);
     print_result(js_get(run, "result"), fp);
     print_steps(js_get(run, "steps"), fp);
