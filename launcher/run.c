@@ -8,6 +8,7 @@
 #include "base/js.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "launcher/backend.h"
 #include "launcher/echo.h"
 #include "launcher/guard.h"
 #include "launcher/output.h"
@@ -54,7 +55,8 @@ static void release(struct run *run)
 {
     end_echo(run);
     close_outputs(run);
-    run_stop_server(run);
+    if (run->backend)
+        run->backend->close(run);
     watch_free(run->watch);
     if (run->events)
         fclose(run->events);

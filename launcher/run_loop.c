@@ -11,12 +11,11 @@
 #include "base/err.h"
 #include "base/js.h"
 #include "base/mem.h"
+#include "launcher/backend.h"
 #include "launcher/echo.h"
 #include "launcher/guard.h"
 #include "launcher/output.h"
-#include "launcher/pmix_server.h"
 #include "launcher/run_state.h"
-#include "launcher/sweep.h"
 
 enum {
     SCAN_MS = 25,        /* between looks at /proc while a run ends */
@@ -25,13 +24,6 @@ enum {
 };
 
 /* ---- ending ---- */
-
-static void send_away(struct run *run, int signo)
-{
-    for (int r = 0; r < run->world; r++)
-        run->rank[r].sent_away |= run->rank[r].proc.pid > 0 && !run->rank[r].proc.ended;
-    sweep_signal(run->mark, signo);
-}
 
 static int64_t grace_of(const struct run *run)
 {
@@ -47,7 +39,7 @@ static void begin_ending(struct run *run)
     run->phase = RUN_ENDING;
     run->phase_ends = clock_ms() + grace_of(run);
     run->next_scan = clock_ms() + SCAN_MS;
-    send_away(run, SIGTERM);
+    run->backend->end(run, SIGTERM);
 }
 
 static void begin_killing(struct run *run)
@@ -72,16 +64,6 @@ void run_end(struct run *run, int status, const char *cause, int culprit,
         begin_ending(run);
 }
 
-/* Ranks are gone: is anything else of the run still there? */
-static int is_empty(const struct run *run)
-{
-    struct sweep_process *left;
-    int n = sweep_find(run->mark, &left);
-
-    free(left);
-    return n == 0;
-}
-
 static void give_up(struct run *run)
 {
     run_end(run, ERR_SYSTEM, "start", -1,
@@ -92,7 +74,7 @@ static void give_up(struct run *run)
 static void go_on_ending(struct run *run, int64_t now)
 {
     if (run->phase == RUN_GOING && run->alive == 0) {
-        if (is_empty(run))
+        if (run->backend->is_empty(run))
             run->phase = RUN_OVER;
         else
             begin_ending(run); /* what ranks left behind */
@@ -101,12 +83,12 @@ static void go_on_ending(struct run *run, int64_t now)
     if (run->phase == RUN_GOING || now < run->next_scan)
         return;
     run->next_scan = now + SCAN_MS;
-    if (run->alive == 0 && is_empty(run))
+    if (run->alive == 0 && run->backend->is_empty(run))
         run->phase = RUN_OVER;
     else if (run->phase == RUN_KILLING && now >= run->phase_ends)
         give_up(run);
     else if (run->phase == RUN_KILLING)
-        send_away(run, SIGKILL);
+        run->backend->end(run, SIGKILL);
     else if (now >= run->phase_ends)
         begin_killing(run);
 }
@@ -121,26 +103,32 @@ static void event_line(void *arg, const char *bytes, size_t n)
     run_event_line(run, (int)(at - run->rank), bytes, n);
 }
 
-static void take(struct run *run, enum run_source source, struct run_rank *r,
-                 const char *bytes, size_t n)
+void run_rank_bytes(struct run *run, int rank, enum run_source source,
+                    const char *bytes, size_t n)
 {
+    struct run_rank *r = &run->rank[rank];
+    enum output_stream which = source == RUN_OUT ? OUTPUT_OUT : OUTPUT_ERR;
     void *arg[2] = { run, r };
 
     if (source == RUN_EVENTS) {
-        line_feed(&r->events, bytes, n, event_line, arg);
+        if (n)
+            line_feed(&r->events, bytes, n, event_line, arg);
         return;
     }
-    output_bytes(r->output, source == RUN_OUT ? OUTPUT_OUT : OUTPUT_ERR, bytes, n);
+    if (n == 0) {
+        output_end(r->output, which);
+        return;
+    }
+    output_bytes(r->output, which, bytes, n);
     if (run->watch)
-        watch_output(run->watch, (int)(r - run->rank), clock_ms());
+        watch_output(run->watch, rank, clock_ms());
 }
 
-static void stream_over(enum run_source source, struct run_rank *r, int *fd)
+static void stream_over(struct run *run, enum run_source source, int rank, int *fd)
 {
     close(*fd); /* leaves its epoll by that */
     *fd = -1;
-    if (source != RUN_EVENTS)
-        output_end(r->output, source == RUN_OUT ? OUTPUT_OUT : OUTPUT_ERR);
+    run_rank_bytes(run, rank, source, NULL, 0);
 }
 
 static int *stream_fd(struct run_rank *r, enum run_source source)
@@ -160,32 +148,23 @@ static void read_stream(struct run *run, enum run_source source, int rank, int m
     while (*fd >= 0 && most-- > 0) {
         ssize_t n = read(*fd, buf, sizeof(buf));
         if (n > 0)
-            take(run, source, r, buf, (size_t)n);
+            run_rank_bytes(run, rank, source, buf, (size_t)n);
         else if (n == 0)
-            stream_over(source, r, fd);
+            stream_over(run, source, rank, fd);
         else if (errno != EINTR)
             return;
     }
 }
 
-static void take_server_events(struct run *run)
-{
-    struct pmixd_event *e;
-
-    while ((e = pmixd_next(run->server)))
-        run_event_pmix(run, e);
-}
-
 /* ---- ends of ranks ---- */
 
 /* Everything a rank said before it ended comes before its end. */
-static void rank_ended(struct run *run, int rank, int wait_status)
+void run_rank_ended(struct run *run, int rank, int wait_status)
 {
     struct run_rank *r = &run->rank[rank];
     struct js *o = js_object();
 
     run->alive--;
-    take_server_events(run);
     read_stream(run, RUN_EVENTS, rank, 64);
     read_stream(run, RUN_OUT, rank, 64);
     read_stream(run, RUN_ERR, rank, 64);
@@ -204,9 +183,7 @@ static void reap(struct run *run)
     pid_t pid;
 
     while ((pid = waitpid(-1, &raw, WNOHANG)) > 0)
-        for (int r = 0; r < run->world; r++)
-            if (run->rank[r].proc.pid == pid && !run->rank[r].proc.ended)
-                rank_ended(run, r, raw);
+        run->backend->child(run, pid, raw);
 }
 
 /* ---- signals to the launcher ---- */
@@ -216,8 +193,7 @@ static void pause_ranks(struct run *run)
     if (run->paused_at)
         return;
     run->paused_at = clock_ms();
-    for (int r = 0; r < run->world; r++)
-        proc_signal(&run->rank[r].proc, SIGSTOP);
+    run->backend->signal(run, SIGSTOP);
 }
 
 static void resume_ranks(struct run *run)
@@ -226,8 +202,7 @@ static void resume_ranks(struct run *run)
         return;
     watch_shift(run->watch, clock_ms() - run->paused_at);
     run->paused_at = 0;
-    for (int r = 0; r < run->world; r++)
-        proc_signal(&run->rank[r].proc, SIGCONT);
+    run->backend->signal(run, SIGCONT);
 }
 
 static void stop(struct run *run, int signo)
@@ -254,8 +229,7 @@ static void take_signals(struct run *run)
     while (read(run->signals, &s, sizeof(s)) == (ssize_t)sizeof(s)) {
         int signo = (int)s.ssi_signo;
         if (signo == SIGUSR1 || signo == SIGUSR2)
-            for (int r = 0; r < run->world; r++)
-                proc_signal(&run->rank[r].proc, signo);
+            run->backend->signal(run, signo);
         else if (signo == SIGTSTP)
             pause_ranks(run);
         else if (signo == SIGCONT)
@@ -308,8 +282,8 @@ static void dispatch(struct run *run, const struct epoll_event *e)
 
     if (source == RUN_SIGNALS)
         take_signals(run);
-    else if (source == RUN_SERVER)
-        take_server_events(run);
+    else if (source == RUN_BACKEND)
+        run->backend->ready(run, (int)(e->data.u64 & UINT32_MAX));
     else if (source == RUN_OUTPUTS)
         take_outputs(run);
     else

@@ -13,11 +13,10 @@
 #include "base/js.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "launcher/backend.h"
 #include "launcher/echo.h"
-#include "launcher/env.h"
 #include "launcher/guard.h"
 #include "launcher/output.h"
-#include "launcher/pmix_server.h"
 #include "launcher/rank_env.h"
 #include "launcher/run_command.h"
 #include "launcher/run_dir.h"
@@ -120,10 +119,10 @@ out:
 
 /* ---- descriptors ---- */
 
-static void follow(int epoll, int fd, enum run_source source, int rank)
+void run_follow(int epoll, int fd, enum run_source source, int id)
 {
     struct epoll_event e = { .events = EPOLLIN,
-                             .data.u64 = (uint64_t)source << 32 | (uint32_t)rank };
+                             .data.u64 = (uint64_t)source << 32 | (uint32_t)id };
 
     epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e);
 }
@@ -148,8 +147,8 @@ static int open_loop(struct run *run, struct err *err)
     run->outputs = epoll_create1(EPOLL_CLOEXEC);
     if (run->signals < 0 || run->epoll < 0 || run->outputs < 0)
         return err_set(err, ERR_SYSTEM, "epoll: %m");
-    follow(run->epoll, run->signals, RUN_SIGNALS, 0);
-    follow(run->epoll, run->outputs, RUN_OUTPUTS, 0);
+    run_follow(run->epoll, run->signals, RUN_SIGNALS, 0);
+    run_follow(run->epoll, run->outputs, RUN_OUTPUTS, 0);
     run->listening = 1;
     return run->q->quiet ? 0 : echo_open(&run->echo, err);
 }
@@ -172,119 +171,17 @@ static int open_output(struct run *run, int rank, struct err *err)
     return rc;
 }
 
-/* ---- the PMIx server ---- */
-
-static int start_server(struct run *run, struct err *err)
-{
-    int *node_of = xcalloc((size_t)run->world, sizeof(*node_of));
-    const char *name = run_host(run, 0);
-    struct pmixd_config c = { .nspace = run->id,
-                              .n_nodes = 1,
-                              .node_name = &name,
-                              .world = run->world,
-                              .node_of = node_of };
-    int rc;
-
-    c.tmpdir = guard_tmpdir(err);
-    run->tmpdir = c.tmpdir ? guard_make_folder(GUARD_TMP, err) : NULL;
-    rc = run->tmpdir ? 0 : -1;
-    c.job_dir = run->tmpdir;
-    if (rc == 0)
-        rc = pmixd_open(&run->server, &c, err);
-    if (rc == 0)
-        follow(run->epoll, pmixd_fd(run->server), RUN_SERVER, 0);
-    free(node_of);
-    return rc;
-}
-
-static void remove_folder(char **path)
-{
-    if (*path)
-        guard_remove_tree(*path);
-    free(*path);
-    *path = NULL;
-}
-
-void run_stop_server(struct run *run)
-{
-    pmixd_close(run->server);
-    run->server = NULL;
-    remove_folder(&run->tmpdir);
-    remove_folder(&run->shmdir);
-}
-
 /* ---- the ranks ---- */
 
-struct launch {
-    struct strlist argv;
-    char *program;
-    struct rank_env_start start;
-};
-
-static struct proc_spec spec_of(const struct run *run, const struct launch *l, int rank)
-{
-    const struct run_request *q = run->q;
-
-    return (struct proc_spec){
-        .program = l->program,
-        .argv = l->argv.item,
-        .stdin_fd = q->give_stdin && q->stdin_rank == rank ? STDIN_FILENO : -1,
-        .cpus = run->plan[rank].cpus,
-        .before = &run->before,
-    };
-}
-
-static int fork_rank(struct run *run, const struct launch *l, int rank, struct err *err)
-{
-    struct proc_spec s = spec_of(run, l, rank);
-    struct run_rank *r = &run->rank[rank];
-    struct env env = ENV_INIT;
-    int rc = -1;
-
-    if (rank_env_build(&env, environ, run->q, rank, err) < 0)
-        return -1;
-    rank_env_finish(&env, &l->start);
-    if (pmixd_set_env(run->server, rank, &env, err) < 0)
-        goto out;
-    s.env = env.item;
-    if (proc_spawn(&r->proc, &s, err) < 0)
-        goto out;
-    run->alive++;
-    follow(run->outputs, r->proc.out, RUN_OUT, rank);
-    follow(run->outputs, r->proc.err, RUN_ERR, rank);
-    follow(run->epoll, r->proc.event, RUN_EVENTS, rank);
-    rc = 0;
-out:
-    env_release(&env);
-    return rc;
-}
-
-/* Fork all before waiting for any: they start side by side.  On failure *rank says
- * which one. */
-static int start_ranks(struct run *run, const struct launch *l, int *rank,
-                       struct err *err)
-{
-    struct proc_spec s;
-
-    for (*rank = 0; *rank < run->world; ++*rank)
-        if (fork_rank(run, l, *rank, err) < 0)
-            return -1;
-    for (*rank = 0; *rank < run->world; ++*rank) {
-        s = spec_of(run, l, *rank);
-        if (proc_started(&run->rank[*rank].proc, &s, err) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-static void start_all(struct run *run, const struct launch *l)
+static void start_all(struct run *run, const struct run_launch *l)
 {
     struct err err = ERR_INIT;
     struct js *o = js_object();
-    int rank;
+    int rank = -1;
 
-    if (start_ranks(run, l, &rank, &err) < 0) {
-        err_wrap(&err, "rank %d on %s", rank, run_host(run, rank));
+    if (run->backend->start(run, l, &rank, &err) < 0) {
+        if (rank >= 0)
+            err_wrap(&err, "rank %d on %s", rank, run_host(run, rank));
         run_end(run, (int)err.code, "start", rank, err_text(&err));
     }
     err_release(&err);
@@ -294,23 +191,13 @@ static void start_all(struct run *run, const struct launch *l)
     run_event_note(run, -1, "start", o);
 }
 
-static int check_nodes(const struct run *run, struct err *err)
-{
-    if (run->q->placement->n_nodes <= 1)
-        return 0;
-    return err_set(
-        err, ERR_MISSING,
-        "the placement needs %d nodes, and this backend starts ranks on this "
-        "machine only: use fewer GPUs, or the ssh or slurm backend",
-        run->q->placement->n_nodes);
-}
-
 int run_start(struct run *run, struct err *err)
 {
-    struct launch l = { .program = NULL };
+    struct run_launch l = { .program = NULL };
     int rc = -1;
 
-    if (check_nodes(run, err) < 0)
+    run->backend = backend_choose(run->q);
+    if (run->backend->check(run->q, err) < 0)
         return -1;
     fill_plan(run);
     /* Before the folder is made: a wrong command leaves nothing behind. */
@@ -328,11 +215,9 @@ int run_start(struct run *run, struct err *err)
     for (int r = 0; r < run->world; r++)
         if (open_output(run, r, err) < 0)
             goto out;
-    if (start_server(run, err) < 0)
+    if (run->backend->prepare(run, err) < 0)
         goto out;
     store_note_start(run->id, run->dir, run->q);
-    run->shmdir = guard_make_folder(GUARD_SHM, NULL);
-    rank_env_choose(&l.start, run->id, run->shmdir);
     make_watch(run);
     start_all(run, &l);
     rc = 0;

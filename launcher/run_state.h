@@ -1,20 +1,20 @@
-/* run_state.h - one run while it runs.  Inner to run.c, run_start.c, run_loop.c. */
+/* run_state.h - one run while it runs.  Inner to run*.c and backend*.c. */
 #ifndef LAUNCHER_RUN_STATE_H
 #define LAUNCHER_RUN_STATE_H
 
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/str.h"
 #include "launcher/line.h"
 #include "launcher/proc.h"
 #include "launcher/run.h"
 #include "launcher/watch.h"
 
+struct run_backend;
 struct echo;
 struct js;
 struct output;
-struct pmixd;
-struct pmixd_event;
 
 struct run_rank {
     struct proc proc; /* pid 0: not started */
@@ -41,12 +41,12 @@ struct run {
     struct watch_plan *plan; /* [world] */
     char self[65];           /* this host's name */
     struct watch *watch;
-    struct pmixd *server;
-    char *tmpdir, *shmdir; /* shmdir: NULL where there is no /dev/shm */
+    const struct run_backend *backend;
+    void *backend_data;
     struct echo *echo;
     struct proc_before before;
     FILE *events;
-    int epoll;   /* signals, the PMIx server, event pipes, and `outputs` */
+    int epoll;   /* signals, the backend, event pipes, and `outputs` */
     int outputs; /* an epoll of the ranks' stdout and stderr: can be set aside */
     int signals;
     int alive; /* ranks not reaped */
@@ -57,13 +57,21 @@ struct run {
     int listening;      /* `outputs` is in `epoll` */
 };
 
-/* What an epoll event is about: kind, rank. */
-enum run_source { RUN_SIGNALS, RUN_SERVER, RUN_OUTPUTS, RUN_OUT, RUN_ERR, RUN_EVENTS };
+/* What an epoll event is about: kind, rank (RUN_BACKEND: an id of its own). */
+enum run_source { RUN_SIGNALS, RUN_BACKEND, RUN_OUTPUTS, RUN_OUT, RUN_ERR, RUN_EVENTS };
 
-/* run_start.c: the folder, its files, the server and the ranks.  -1: nothing was
+/* What each rank executes (run_command.h). */
+struct run_launch {
+    struct strlist argv;
+    char *program;
+};
+
+/* run_start.c: the folder, its files, the backend and the ranks.  -1: nothing was
  * started (err says why).  A rank that cannot be started ends the run instead. */
 int run_start(struct run *run, struct err *err);
-void run_stop_server(struct run *run);
+/* Watch a descriptor for reading: run->epoll, or run->outputs for what may wait
+ * while the reader of our own output is slow. */
+void run_follow(int epoll, int fd, enum run_source source, int id);
 const char *run_host(const struct run *run, int rank);
 
 /* run_loop.c: until every process of the run is gone. */
@@ -72,9 +80,14 @@ void run_loop(struct run *run);
 void run_end(struct run *run, int status, const char *cause, int culprit,
              const char *reason);
 
+/* RUN_OUT, RUN_ERR or RUN_EVENTS of a rank; n 0: that stream is over. */
+void run_rank_bytes(struct run *run, int rank, enum run_source source,
+                    const char *bytes, size_t n);
+/* Everything it said must have been brought here, or lie in its pipes. */
+void run_rank_ended(struct run *run, int rank, int wait_status);
+
 /* run_event.c: what ranks report, into events.jsonl, the watch and the result. */
 void run_event_line(struct run *run, int rank, const char *bytes, size_t n);
-void run_event_pmix(struct run *run, struct pmixd_event *e); /* frees e */
 /* An event of the launcher's own; takes `fields` over (may be NULL). */
 void run_event_note(struct run *run, int rank, const char *event, struct js *fields);
 
