@@ -205,6 +205,8 @@ static void show_result(const struct run_result *r, int json)
     else
         str_addf(&s, "run %s is done, %d rank%s", r->id, r->world,
                  r->world == 1 ? "" : "s");
+    if (r->simulated)
+        str_adds(&s, "; simulated");
     add_numbers(&s, r);
     str_addf(&s, "; %s", r->dir);
     log_info("%s", s.text);
@@ -216,8 +218,8 @@ static void show_result(const struct run_result *r, int json)
     js_free(o);
 }
 
-/* A command has no recipe to check against; a simulated machine is not here; the
- * trials of a climb are checked once, by the climb. */
+/* A command has no recipe to check against; simulated machines and ranks are not
+ * here; the trials of a climb are checked once, by the climb. */
 static int check(const struct launch *l, struct err *err)
 {
     const struct preflight q = { .recipe_path = l->a->recipe,
@@ -228,7 +230,7 @@ static int check(const struct launch *l, struct err *err)
                                  .level = l->recipe.checks.level };
 
     if (!l->has_recipe || l->a->no_check || l->topology->simulated ||
-        getenv("MUSTER_CLIMB"))
+        l->recipe.cluster.device == DEVICE_SIM || getenv("MUSTER_CLIMB"))
         return 0;
     return launch_check(&q, err);
 }

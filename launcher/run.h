@@ -50,6 +50,7 @@ struct run_result {
     char *reason;     /* owned; names the rank, host and why; NULL when ok */
     int *rank_status; /* [world] exit status, 128+n for a signal, -1 ended by muster */
     int world;
+    int simulated; /* the numbers are: cluster.device sim */
     /* From rank 0's metrics; -1 / NaN where there are none. */
     int64_t steps;
     double loss_first, loss_last, validation_loss;

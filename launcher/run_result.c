@@ -60,6 +60,7 @@ void run_result_event(struct run_result *r, const struct js *e)
     if (!step && !str_eq(name, "done") && !str_eq(name, "stopped"))
         return;
     take_numbers(r, e);
+    r->simulated |= js_get_bool(e, "simulated", 0);
     r->steps = js_get_int(e, step ? "step" : "steps", r->steps);
     if (step) {
         r->loss_last = js_get_real(e, "loss", r->loss_last);
@@ -92,6 +93,8 @@ struct js *run_result_json(const struct run_result *r)
     js_put(o, "culprit", r->culprit < 0 ? js_string(NULL) : js_int(r->culprit));
     js_put(o, "rank_status", statuses(r));
     js_put_int(o, "world", r->world);
+    if (r->simulated)
+        js_put_bool(o, "simulated", 1);
     js_put(o, "steps", r->steps < 0 ? js_string(NULL) : js_int(r->steps));
     js_put_real(o, "loss_first", r->loss_first);
     js_put_real(o, "loss_last", r->loss_last);

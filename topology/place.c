@@ -40,9 +40,9 @@ static int wants_gpus(const struct recipe *r, const struct topology *t)
     enum device d = r ? r->cluster.device : DEVICE_AUTO;
     int gpus = 0;
 
-    if (d == DEVICE_CUDA || d == DEVICE_SIM)
+    if (d == DEVICE_CUDA)
         return 1;
-    for (int i = 0; d == DEVICE_AUTO && i < t->n_nodes; i++)
+    for (int i = 0; d != DEVICE_CPU && i < t->n_nodes; i++)
         gpus += t->nodes[i].n_gpus;
     return gpus > 0;
 }

@@ -42,7 +42,7 @@ struct placement {
  * few nodes as it can: ranks fill node after node, and a world that needs several
  * nodes fills each (E10).
  *
- * On GPUs (cluster.device auto, where there are any; cuda; sim): one rank a GPU that
+ * On GPUs (cluster.device cuda; auto and sim, where there are any): one rank a GPU that
  * has no MIG (A12); nodes with too few are passed over.  A rank's CPUs are its share
  * of the CPUs of its GPU's NUMA node.
  * On CPUs (device cpu, or no GPU anywhere): gpus_per_node ranks a node (-1: one a

@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "trainer/heartbeat.h"
 #include "trainer/ops.h"
+#include "trainer/sim.h"
 #include "trainer/trainer.h"
 #include "trainer/wireup.h"
 
@@ -30,7 +31,7 @@ enum { OPT_WIREUP_ONLY = 256 };
 static const struct argp_option option_list[] = {
     { "recipe", 'r', "FILE", 0, "the training recipe", 0 },
     { "run-dir", 'd', "DIR", 0, "where a relative checkpoint.folder starts", 0 },
-    { "device", 'D', "cpu|cuda", 0, "instead of the recipe's cluster.device", 0 },
+    { "device", 'D', "cpu|cuda|sim", 0, "instead of the recipe's cluster.device", 0 },
     { "resume", 'R', "DIR", 0,
       "go on from this checkpoint, or from the newest complete one in DIR", 0 },
     { "threads", 't', "N", 0, "BLAS threads of a CPU rank (its share of the cores)",
@@ -45,8 +46,10 @@ static error_t set_device(struct options *o, const char *arg, struct argp_state 
         o->trainer.device = DEVICE_CPU;
     else if (str_eq(arg, "cuda"))
         o->trainer.device = DEVICE_CUDA;
+    else if (str_eq(arg, "sim"))
+        o->trainer.device = DEVICE_SIM;
     else
-        argp_error(state, "--device %s: cpu or cuda", arg);
+        argp_error(state, "--device %s: cpu, cuda or sim", arg);
     return 0;
 }
 
@@ -278,6 +281,14 @@ static int train(struct run *run, const struct options *o, struct err *err)
     return 0;
 }
 
+static int simulate(const struct options *o, const struct recipe *r, struct err *err)
+{
+    if (o->resume)
+        return err_set(err, ERR_USAGE,
+                       "--resume: a simulated run has no checkpoints to go on from");
+    return sim_run(r, &asked_to_stop, catch_term, err);
+}
+
 static int run_training(const struct options *o, struct err *err)
 {
     struct trainer t;
@@ -286,6 +297,9 @@ static int run_training(const struct options *o, struct err *err)
 
     if (recipe_load(o->recipe, &r, err))
         return -1;
+    if ((o->trainer.device == DEVICE_AUTO ? r.cluster.device : o->trainer.device) ==
+        DEVICE_SIM)
+        return simulate(o, &r, err);
     if (trainer_open(&t, &r, &o->trainer, err))
         return -1;
     catch_term(); /* until here there is nothing to save */

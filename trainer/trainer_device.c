@@ -59,7 +59,7 @@ static int open_wanted(struct trainer *t, enum device want, struct err *err)
 
     if (want == DEVICE_SIM)
         return err_set(err, ERR_USAGE,
-                       "cluster.device: sim has no ranks to run; use cpu or cuda");
+                       "cluster.device: sim computes nothing (trainer/sim.h)");
     if (want != DEVICE_AUTO)
         return open_named(t, device_name(want), err);
     if (open_named(t, "cuda", &absent) == 0)
