@@ -24,7 +24,8 @@ NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(shell ls /usr/local/c
 CUDA_HOME := $(if $(NVCC),$(abspath $(dir $(shell readlink -f $(NVCC)))..))
 CUDA_FLAGS := $(if $(NVCC),-I$(CUDA_HOME)/include -L$(CUDA_HOME)/lib64 -L$(CUDA_HOME)/lib64/stubs)
 CUDA  ?= $(if $(NVCC),$(call compiles,#include <cublasLt.h>,$(CUDA_FLAGS) -c),0)
-NCCL  ?= $(if $(filter 1,$(CUDA)),$(call compiles,#include <nccl.h>,$(CUDA_FLAGS) -c),0)
+# windows and zero-CTA gathers need NCCL 2.28
+NCCL  ?= $(if $(filter 1,$(CUDA)),$(call compiles,int v[NCCL_VERSION_CODE >= 22800 ? 1 : -1];,$(CUDA_FLAGS) -include nccl.h -c),0)
 CUDNN ?= $(if $(filter 1,$(CUDA)),$(call compiles,#include <cudnn_graph.h>,$(CUDA_FLAGS) -c),0)
 ifeq ($(CUDA)$(NVCC),1)
   $(error CUDA=1, but there is no nvcc on PATH: set NVCC=)

@@ -2,17 +2,18 @@
  *
  * A collective waits for what the compute stream holds, runs on its communicator's
  * stream, and leaves an event that finish() makes the compute stream wait for; the
- * host waits for none of it.  Communicators are nonblocking, so that making one has a
- * deadline, and a thread watches what is in flight: when a collective takes longer than
- * the deadline, or NCCL reports an error, every communicator is aborted (the kernels
- * end, the host wakes up) and the device's sticky error says which group, which
- * collective, and which ranks did not come to the roll call after it.
+ * host waits for none of it.  Communicators are made in a thread, so that making one
+ * has a deadline.  Another thread watches what is in flight: when a collective takes
+ * longer than the deadline, or NCCL reports an error, every communicator is aborted
+ * (the kernels end, the host wakes up) and the device's sticky error says which group,
+ * which collective, and which ranks did not come to the roll call after it.
  *
  * Users: the environment may set any NCCL_ variable.  Unless it does, NVLS is off (it
  * needs multicast, which not every node has in order), and a deterministic device
  * pins ring and simple protocol. */
 #include "trainer/coll_nccl.h"
 
+#include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,26 +31,68 @@
 #pragma weak heartbeat_arrive
 #pragma weak heartbeat_leave
 
-/* --- waiting for a nonblocking call ------------------------------------------------ */
+/* --- calls that may never return ---------------------------------------------------- */
 
-/* Until `comm` has done what it was asked, at most the deadline. */
-static int settle(struct hub *h, ncclComm_t comm, ncclResult_t r, const char *what,
-                  struct err *err)
+/* Making a communicator, in a thread of its own: when the deadline passes, the thread
+ * and this are left behind (the rank is about to end). */
+struct making {
+    int device;
+    ncclComm_t parent; /* NULL: the world */
+    ncclUniqueId id;
+    int color, key;   /* world: size and rank */
+    int copy_engines; /* gathers need no multiprocessor */
+    ncclComm_t comm;
+    ncclResult_t result;
+    _Atomic int done;
+};
+
+static void *make(void *arg)
+{
+    struct making *m = arg;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+
+    if (m->copy_engines)
+        config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
+    cudaSetDevice(m->device);
+    m->result =
+        m->parent ? ncclCommSplit(m->parent, m->color, m->key, &m->comm, &config)
+                  : ncclCommInitRankConfig(&m->comm, m->color, m->id, m->key, &config);
+    m->done = 1;
+    return NULL;
+}
+
+/* Takes m over. */
+static int make_within(struct hub *h, struct making *m, const char *what,
+                       ncclComm_t *out, struct err *err)
 {
     int64_t until = clock_ms() + h->timeout_ms;
+    pthread_t thread;
+    int rc = 0;
 
-    while (r == ncclInProgress) {
-        if (clock_ms() > until)
-            return err_set(err, ERR_TIMEOUT,
-                           "%s: NCCL did not connect within %d s; NCCL_DEBUG=INFO "
-                           "shows where it waits",
-                           what, h->timeout_ms / 1000);
-        clock_nap_us(200);
-        if (ncclCommGetAsyncError(comm, &r) != ncclSuccess)
-            r = ncclSystemError;
+    m->device = h->dev->local;
+    if (pthread_create(&thread, NULL, make, m) != 0) {
+        free(m);
+        return err_set(err, ERR_SYSTEM, "%s: no thread to connect it with", what);
     }
-    return r == ncclSuccess ? 0 : coll_nccl_failed(r, comm, what, err);
+    while (!m->done && clock_ms() < until)
+        clock_nap_us(500);
+    if (!m->done) {
+        pthread_detach(thread);
+        return err_set(err, ERR_TIMEOUT,
+                       "%s: NCCL did not connect within %d s; NCCL_DEBUG=INFO shows "
+                       "where it waits",
+                       what, h->timeout_ms / 1000);
+    }
+    pthread_join(thread, NULL);
+    if (m->result == ncclSuccess)
+        *out = m->comm;
+    else
+        rc = coll_nccl_failed(m->result, NULL, what, err);
+    free(m);
+    return rc;
 }
+
+enum { WINDOW_FROM = 1 << 20 /* bytes of a part; smaller ones gain nothing */ };
 
 /* --- collectives -------------------------------------------------------------------- */
 
@@ -72,14 +115,41 @@ static struct coll_req *begin(struct coll *c, const char *name, struct err *err)
     return q;
 }
 
+/* The allocation around p, registered as a window of this group at its first use: every
+ * rank comes here with the same allocation at the same call, so registering, which all
+ * do together, is in order.  Memory that is no window is moved the plain way. */
+static void use_window(struct coll *c, const void *p, int64_t bytes)
+{
+    struct window *w = &c->window[c->windows];
+    CUdeviceptr base = 0;
+    size_t size = 0;
+
+    if (!c->hub->want_windows || bytes < WINDOW_FROM)
+        return;
+    for (int i = 0; i < c->windows; i++)
+        if ((uintptr_t)p - c->window[i].base < c->window[i].bytes)
+            return;
+    if (c->windows == MAX_WINDOWS ||
+        cuMemGetAddressRange(&base, &size, (CUdeviceptr)(uintptr_t)p) != CUDA_SUCCESS)
+        return;
+    c->windows++;
+    w->base = (uintptr_t)base;
+    w->bytes = size;
+    w->win = NULL;
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): the driver's type */
+    ncclCommWindowRegister(c->comm, (void *)w->base, size, &w->win,
+                           NCCL_WIN_COLL_SYMMETRIC);
+}
+
 /* r: what NCCL said to the call between begin() and here. */
 static int queued(struct coll *c, struct coll_req **req, struct coll_req *q,
                   const char *name, ncclResult_t r, struct err *err)
 {
     struct hub *h = c->hub;
 
-    if (settle(h, c->comm, r, c->what, err))
-        return -1;
+    if (r != ncclSuccess)
+        return coll_nccl_check(c, err) ? -1
+                                       : coll_nccl_failed(r, c->comm, c->what, err);
     pthread_mutex_lock(&h->lock);
     if (c->seen + MAX_FLIGHT <= c->begun)
         c->seen = c->begun - MAX_FLIGHT + 1;
@@ -97,10 +167,13 @@ static int nccl_all_gather(struct coll *c, struct coll_req **req, void *dst,
                            const void *src, int64_t n, enum coll_type t,
                            struct err *err)
 {
+    static const int64_t size[] = { 2, 4, 8, 4, 1 };
     struct coll_req *q = begin(c, "all_gather", err);
 
     if (!q)
         return -1;
+    use_window(c, src, n * size[t]);
+    use_window(c, dst, n * size[t]);
     return queued(c, req, q, "all_gather",
                   ncclAllGather(src, dst, (size_t)n, types[t], c->comm, c->stream),
                   err);
@@ -113,6 +186,8 @@ static int nccl_reduce_scatter(struct coll *c, struct coll_req **req, float *dst
 
     if (!q)
         return -1;
+    use_window(c, src, n * (int64_t)sizeof(float));
+    use_window(c, dst, n * (int64_t)sizeof(float));
     return queued(c, req, q, "reduce_scatter",
                   ncclReduceScatter(src, dst, (size_t)n, ncclFloat32, ncclSum, c->comm,
                                     c->stream),
@@ -162,7 +237,7 @@ static int nccl_barrier(struct coll *c, struct err *err)
 
     if (nccl_all_reduce(c, &q, c->hub->warm, 1, COLL_F32, err))
         return -1;
-    while (cudaEventQuery(q->done) == cudaErrorNotReady)
+    while (q && cudaEventQuery(q->done) == cudaErrorNotReady)
         clock_nap_us(100);
     return nccl_finish(c, &q, err);
 }
@@ -275,17 +350,14 @@ static void coll_discard(struct coll *c)
 
 static void nccl_close(struct coll *c)
 {
-    struct err ignored = ERR_INIT;
-    ncclResult_t r;
-
     if (!c)
         return;
     if (c->comm && !c->hub->failed) {
         cudaStreamSynchronize(c->stream);
-        r = ncclCommFinalize(c->comm);
-        if (settle(c->hub, c->comm, r, c->what, &ignored) == 0)
-            ncclCommDestroy(c->comm);
-        err_release(&ignored);
+        for (int i = 0; i < c->windows; i++)
+            if (c->window[i].win)
+                ncclCommWindowDeregister(c->comm, c->window[i].win);
+        ncclCommDestroy(c->comm);
     }
     coll_leave(c);
 }
@@ -327,6 +399,7 @@ static int share_id(struct wireup *w, ncclUniqueId *id, int timeout_ms, struct e
 static struct hub *hub_new(struct wireup *w, struct dev *d, int timeout_ms,
                            struct err *err)
 {
+    const char *no_windows = getenv("MUSTER_NCCL_WINDOWS");
     struct hub *h = xcalloc(1, sizeof(*h));
     size_t floats = (size_t)WARM_FLOATS + (size_t)wireup_self(w)->world;
     cudaError_t e = cudaMalloc(&h->warm, floats * sizeof(float));
@@ -334,6 +407,7 @@ static struct hub *hub_new(struct wireup *w, struct dev *d, int timeout_ms,
     h->dev = d;
     h->wireup = w;
     h->timeout_ms = timeout_ms > 0 ? timeout_ms : INT32_MAX;
+    h->want_windows = !no_windows || strcmp(no_windows, "0") != 0;
     pthread_mutex_init(&h->lock, NULL);
     if (e == cudaSuccess)
         e = cudaMemset(h->warm, 0, floats * sizeof(float));
@@ -348,17 +422,17 @@ static int connect_world(struct coll *c, struct wireup *w, int timeout_ms,
                          struct err *err)
 {
     const struct wireup_self *self = wireup_self(w);
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    ncclUniqueId id;
-    ncclResult_t r;
+    struct making *m = xcalloc(1, sizeof(*m));
 
-    config.blocking = 0;
-    if (share_id(w, &id, timeout_ms, err))
+    if (share_id(w, &m->id, timeout_ms, err)) {
+        free(m);
         return -1;
+    }
     if (heartbeat_arrive)
         heartbeat_arrive("nccl");
-    r = ncclCommInitRankConfig(&c->comm, self->world, id, self->rank, &config);
-    if (settle(c->hub, c->comm, r, "the world communicator", err))
+    m->color = self->world;
+    m->key = self->rank;
+    if (make_within(c->hub, m, "the world communicator", &c->comm, err))
         return -1;
     if (heartbeat_leave)
         heartbeat_leave("nccl");
@@ -399,19 +473,18 @@ static int nccl_split(struct coll *world, int color, int key, int stream,
 {
     struct hub *h = world->hub;
     struct coll *c = coll_new(h, what, h->dev->stream[stream]);
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    ncclResult_t r;
+    struct making *m = xcalloc(1, sizeof(*m));
 
-    config.blocking = 0;
+    m->parent = world->comm;
+    m->color = color;
+    m->key = key;
+    m->copy_engines = stream == STREAM_GATHER && h->want_windows;
     if (coll_nccl_check(world, err) ||
-        wireup_fence(h->wireup, what, h->timeout_ms, err))
+        wireup_fence(h->wireup, what, h->timeout_ms, err)) {
+        free(m);
         goto fail;
-    r = ncclCommSplit(world->comm, color, key, &c->comm, &config);
-    if (settle(h, world->comm, r, what, err))
-        goto fail;
-    if (ncclCommGetAsyncError(c->comm, &r) != ncclSuccess)
-        r = ncclSystemError;
-    if (settle(h, c->comm, r, what, err) || join_hub(h, c, err))
+    }
+    if (make_within(h, m, what, &c->comm, err) || join_hub(h, c, err))
         goto fail;
     *out = c;
     return 0;

@@ -14,6 +14,7 @@ struct wireup;
 
 enum {
     MAX_COMMS = 16,
+    MAX_WINDOWS = 4,
     MAX_FLIGHT = 64, /* collectives of one communicator in flight */
     WARM_FLOATS = 1024,
 };
@@ -26,6 +27,12 @@ struct coll_req {
     int open;         /* begun, not finished by the caller */
 };
 
+struct window {
+    uintptr_t base;
+    size_t bytes;
+    ncclWindow_t win;
+};
+
 struct coll {
     struct hub *hub;
     ncclComm_t comm;
@@ -34,6 +41,8 @@ struct coll {
     int rank, size;
     char what[48];
     struct coll_req req[MAX_FLIGHT];
+    struct window window[MAX_WINDOWS]; /* memory that NCCL knows in this group */
+    int windows;
     int64_t begun, seen; /* req[seen % MAX_FLIGHT] is the oldest not known to be done */
 };
 
@@ -45,6 +54,7 @@ struct hub {
     void *warm; /* device memory for barriers */
     pthread_mutex_t lock;
     pthread_t watcher;
+    int want_windows; /* MUSTER_NCCL_WINDOWS=0: plain buffers */
     int watching;
     _Atomic int stop, failed;
     int n;

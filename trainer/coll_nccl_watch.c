@@ -57,10 +57,10 @@ static void overdue(struct hub *h, const struct coll *c, const struct coll_req *
     snprintf(sentence, sizeof(sentence),
              "%s %lld of the %s (rank %d of %d) did not end within %d s", q->name,
              (long long)q->number, c->what, c->rank, c->size, h->timeout_ms / 1000);
-    abort_all(h);
-    pthread_mutex_unlock(&h->lock); /* wakes the host; the roll call takes a while */
+    pthread_mutex_unlock(&h->lock); /* it takes a while */
     roll_call(h, sentence);
     pthread_mutex_lock(&h->lock);
+    abort_all(h); /* wakes the host, which finds the device's error */
 }
 
 /* The lock is held. */

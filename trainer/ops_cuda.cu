@@ -15,6 +15,13 @@
 
 extern "C" {
 
+/* NCCL's allocator, where NCCL is built in: memory that other GPUs of the node can
+ * map, so that collectives move it without copies of their own. */
+int ncclMemAlloc(void **p, size_t bytes);
+int ncclMemFree(void *p);
+#pragma weak ncclMemAlloc
+#pragma weak ncclMemFree
+
 /* --- errors and scratch ------------------------------------------------------- */
 
 int dev_ok(const struct dev *d)
@@ -185,8 +192,13 @@ static int cuda_alloc(struct dev *d, size_t bytes, void **out, struct err *err)
 {
     size_t free_now = 0, total = 0;
     void *p = NULL;
-    cudaError_t e = cudaMalloc(&p, bytes ? bytes : 256);
+    cudaError_t e = cudaSuccess;
 
+    bytes = bytes ? bytes : 256;
+    if (!ncclMemAlloc)
+        e = cudaMalloc(&p, bytes);
+    else if (ncclMemAlloc(&p, bytes) != 0)
+        e = cudaErrorMemoryAllocation;
     if (e != cudaSuccess) {
         cudaGetLastError();
         cudaMemGetInfo(&free_now, &total);
@@ -204,7 +216,10 @@ static int cuda_alloc(struct dev *d, size_t bytes, void **out, struct err *err)
 
 static void cuda_free(struct dev *d, void *p)
 {
-    dev_check(d, cudaFree(p), "free");
+    if (!ncclMemFree)
+        dev_check(d, cudaFree(p), "free");
+    else if (ncclMemFree(p) != 0)
+        dev_fail(d, ERR_SYSTEM, "free: NCCL does not know this memory");
 }
 
 static void cuda_set_scratch(struct dev *d, void *p, size_t bytes)
