@@ -100,14 +100,15 @@ static int watch_signals(sigset_t *before)
 
 /* ---- the terminal's keys to the launcher's stdin ---- */
 
+/* Never waits: what does not fit, because nobody reads, is lost. */
 static void pump(struct guard *g)
 {
     char buf[4096];
     ssize_t n = read(STDIN_FILENO, buf, sizeof(buf));
 
-    if (n > 0 && write(g->typed, buf, (size_t)n) == n)
-        return;
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    if (n > 0 && (write(g->typed, buf, (size_t)n) >= 0 || errno == EAGAIN))
         return;
     close(g->typed);
     g->typed = -1;
@@ -202,8 +203,11 @@ static int be_guardian(struct guard *g, const struct guard_options *o, int *stat
 
     prctl(PR_SET_NAME, "mguard", 0, 0, 0);
     sweep_adopt();
+    signal(SIGPIPE, SIG_IGN);
     if (o->leave_terminal)
         leave_terminal();
+    if (g->typed >= 0)
+        fcntl(g->typed, F_SETFL, O_NONBLOCK);
     raw = wait_for_launcher(g);
     left = sweep_end(g->mark, o->grace_ms);
     remove_folders();
@@ -222,6 +226,26 @@ static int be_guardian(struct guard *g, const struct guard_options *o, int *stat
 }
 
 /* ---- the launcher's first steps ---- */
+
+/* Told to go when no run is there to end: the guardian may be dead, so tidy up. */
+static void go(int signo)
+{
+    for (int i = 0; i < 2; i++)
+        if (folder[i])
+            rmdir(folder[i]);
+    _exit(128 + signo);
+}
+
+static void go_when_told(void)
+{
+    struct sigaction sa = { .sa_handler = go };
+    static const int told[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+
+    sigemptyset(&sa.sa_mask);
+    for (size_t i = 0; i < ARRAY_LEN(told); i++)
+        if (!ignored(told[i]))
+            sigaction(told[i], &sa, NULL);
+}
 
 static int be_launcher(const struct guard *g, pid_t parent, int in,
                        const sigset_t *before)
@@ -244,7 +268,17 @@ static int be_launcher(const struct guard *g, pid_t parent, int in,
     setenv(g->mark, eq + 1, 1);
     *eq = '=';
     close(g->signals);
+    go_when_told();
     sigprocmask(SIG_SETMASK, before, NULL);
+    return 0;
+}
+
+static int make_folders(struct err *err)
+{
+    folder[GUARD_TMP] = guard_make_folder(GUARD_TMP, err);
+    if (!folder[GUARD_TMP])
+        return -1;
+    folder[GUARD_SHM] = guard_make_folder(GUARD_SHM, NULL);
     return 0;
 }
 
@@ -256,17 +290,15 @@ int guard_enter(const struct guard_options *o, int *status, struct err *err)
     sigset_t before;
     uint64_t token = (uint64_t)self;
 
-    folder[GUARD_TMP] = guard_make_folder(GUARD_TMP, err);
-    if (!folder[GUARD_TMP])
-        return -1;
-    folder[GUARD_SHM] = guard_make_folder(GUARD_SHM, NULL);
     if (o->pump_stdin && pipe2(in, O_CLOEXEC) < 0)
         return err_set(err, ERR_SYSTEM, "pipe: %m");
     g.typed = in[1];
     if (getrandom(&token, sizeof(token), GRND_NONBLOCK) < 0)
         token ^= (uint64_t)time(NULL) << 32;
     snprintf(g.mark, sizeof(g.mark), "MUSTER_GUARD=%016llx", (unsigned long long)token);
-    g.signals = watch_signals(&before);
+    g.signals = watch_signals(&before); /* from here on nothing ends us halfway */
+    if (make_folders(err) < 0)
+        return -1;
     fflush(NULL);
     g.launcher = fork();
     if (g.launcher < 0)

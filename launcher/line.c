@@ -2,15 +2,30 @@
 
 #include <string.h>
 
+/* On a terminal only what the last lone '\r' leaves of a line, behind its prefix. */
+static void give(const struct line_buffer *b, const char *bytes, size_t n, line_fn fn,
+                 void *arg)
+{
+    size_t end = n;
+    const char *cr;
+
+    while (end && (bytes[end - 1] == '\n' || bytes[end - 1] == '\r'))
+        end--;
+    cr = b->redraws && end ? memrchr(bytes, '\r', end) : NULL;
+    if (cr)
+        n -= (size_t)(cr + 1 - bytes);
+    fn(arg, cr ? cr + 1 : bytes, n);
+}
+
 static void hand_on(struct line_buffer *b, const char *bytes, size_t n, line_fn fn,
                     void *arg)
 {
     if (b->held.len == 0) {
-        fn(arg, bytes, n);
+        give(b, bytes, n, fn, arg);
         return;
     }
     str_add(&b->held, bytes, n);
-    fn(arg, b->held.text, b->held.len);
+    give(b, b->held.text, b->held.len, fn, arg);
     str_clear(&b->held);
 }
 
@@ -63,6 +78,6 @@ void line_feed(struct line_buffer *b, const char *bytes, size_t n, line_fn fn,
 void line_finish(struct line_buffer *b, line_fn fn, void *arg)
 {
     if (b->held.len)
-        fn(arg, b->held.text, b->held.len);
+        give(b, b->held.text, b->held.len, fn, arg);
     str_clear(&b->held);
 }

@@ -4,7 +4,8 @@
  * others.  A line longer than LINE_LIMIT is handed on in pieces.  A progress bar
  * redraws with '\r' and no newline: for a terminal (`redraws`), what stands
  * before the last lone '\r' of a read is handed on as a line, so that the bar is
- * seen moving; else '\r' is a byte like others (case C18). */
+ * seen moving, and of a line only what its last lone '\r' leaves; else '\r' is a
+ * byte like others (case C18). */
 #ifndef LAUNCHER_LINE_H
 #define LAUNCHER_LINE_H
 

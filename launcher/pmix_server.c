@@ -6,12 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/mem.h"
 #include "launcher/pmix_server_job.h"
+#include "launcher/pmix_server_wait.h"
 
 const int pmixd_not_found = PMIX_ERR_NOT_FOUND;
 
@@ -20,6 +21,8 @@ struct pmixd {
     int ready; /* eventfd: counts queued events */
     struct pmixd_event *first, **last;
 };
+
+enum { START_S = 30, END_S = 2 }; /* how long the library may take */
 
 static struct pmixd *the_server; /* upcalls carry no pointer of ours */
 static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER; /* and its events */
@@ -200,105 +203,64 @@ static pmix_server_module_t upcalls = {
     .deregister_events = deregister_events,
 };
 
-/* ---- waiting for calls that finish on the library's thread ---- */
-
-struct wait {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    int pending;          /* calls that wake() will answer */
-    pmix_status_t status; /* of the first that failed */
-};
-
-#define WAIT_INIT                                                            \
-    {                                                                        \
-        PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, PMIX_SUCCESS \
-    }
-
-static void note(struct wait *w, pmix_status_t status)
-{
-    if (w->status == PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED)
-        w->status = status;
-}
-
-static void wake(pmix_status_t status, void *cbdata)
-{
-    struct wait *w = cbdata;
-
-    pthread_mutex_lock(&w->lock);
-    note(w, status);
-    w->pending--;
-    pthread_cond_signal(&w->changed);
-    pthread_mutex_unlock(&w->lock);
-}
-
-/* Around a call that answers through wake(): expect() before it, started() with
- * what the call itself returned (an answer follows only PMIX_SUCCESS). */
-static void expect(struct wait *w)
-{
-    pthread_mutex_lock(&w->lock);
-    w->pending++;
-    pthread_mutex_unlock(&w->lock);
-}
-
-static void started(struct wait *w, pmix_status_t status)
-{
-    if (status != PMIX_SUCCESS)
-        wake(status, w);
-}
-
-static int finish(struct wait *w, const char *call, struct err *err)
-{
-    pthread_mutex_lock(&w->lock);
-    while (w->pending > 0)
-        pthread_cond_wait(&w->changed, &w->lock);
-    pthread_mutex_unlock(&w->lock);
-    if (w->status == PMIX_SUCCESS)
-        return 0;
-    return err_set(err, ERR_SYSTEM, "%s: %s", call, PMIx_Error_string(w->status));
-}
-
 /* ---- life ---- */
 
 static int register_job(struct pmixd *s, const struct pmixd_config *c, struct err *err)
 {
-    struct wait w = WAIT_INIT;
+    struct pmixd_wait *w;
     pmix_data_array_t array;
     int rc, n = pmixd_describe_job(c, &array, err);
 
     if (n < 0)
         return -1;
-    expect(&w);
-    started(&w, PMIx_server_register_nspace(s->nspace, n, array.array, array.size, wake,
-                                            &w));
-    rc = finish(&w, "PMIx_server_register_nspace", err);
+    w = pmixd_wait_new();
+    pmixd_wait_expect(w);
+    pmixd_wait_started(w, PMIx_server_register_nspace(s->nspace, n, array.array,
+                                                      array.size, pmixd_wait_wake, w));
+    rc = pmixd_wait_finish(w, "PMIx_server_register_nspace", START_S, err);
     PMIX_DATA_ARRAY_DESTRUCT(&array);
     return rc;
 }
 
-static void register_rank(const struct pmixd *s, int rank, struct wait *w)
+static void register_rank(const struct pmixd *s, int rank, struct pmixd_wait *w)
 {
     pmix_proc_t p;
 
     PMIX_LOAD_PROCID(&p, s->nspace, (pmix_rank_t)rank);
-    expect(w);
-    started(w, PMIx_server_register_client(&p, getuid(), getgid(), NULL, wake, w));
+    pmixd_wait_expect(w);
+    pmixd_wait_started(w, PMIx_server_register_client(&p, getuid(), getgid(), NULL,
+                                                      pmixd_wait_wake, w));
 }
 
 /* All at once: each alone would wait for the library's thread. */
 static int register_ranks(const struct pmixd *s, const struct pmixd_config *c,
                           struct err *err)
 {
-    struct wait w = WAIT_INIT;
+    struct pmixd_wait *w = pmixd_wait_new();
 
     for (int r = 0; r < c->world; r++)
         if (c->node_of[r] == c->node)
-            register_rank(s, r, &w);
-    return finish(&w, "PMIx_server_register_client", err);
+            register_rank(s, r, w);
+    return pmixd_wait_finish(w, "PMIx_server_register_client", START_S, err);
 }
 
-static void end_library(void)
+static void *finalize(void *arg)
 {
     PMIx_server_finalize();
+    return arg;
+}
+
+/* At exit.  On a thread of its own, because it joins that of the library. */
+static void end_library(void)
+{
+    struct timespec until;
+    pthread_t thread;
+
+    if (pmixd_is_stuck() || pthread_create(&thread, NULL, finalize, NULL) != 0)
+        return;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += END_S;
+    pthread_timedjoin_np(thread, NULL, &until);
 }
 
 static int start_library(const struct pmixd_config *c, struct err *err)
@@ -307,6 +269,11 @@ static int start_library(const struct pmixd_config *c, struct err *err)
     pmix_data_array_t array;
     pmix_status_t rc;
 
+    if (pmixd_is_stuck())
+        return err_set(
+            err, ERR_SYSTEM,
+            "libpmix is locked up in this process since a rank died while it "
+            "connected: start muster again");
     if (runs)
         return 0;
     pmixd_describe_server(c, &array);
@@ -345,16 +312,23 @@ int pmixd_open(struct pmixd **out, const struct pmixd_config *c, struct err *err
     return 0;
 }
 
+static void deregister_job(const struct pmixd *s)
+{
+    struct pmixd_wait *w = pmixd_wait_new();
+
+    pmixd_wait_expect(w);
+    PMIx_server_deregister_nspace(s->nspace, pmixd_wait_wake, w);
+    pmixd_wait_finish(w, "PMIx_server_deregister_nspace", END_S, NULL);
+}
+
 void pmixd_close(struct pmixd *s)
 {
-    struct wait w = WAIT_INIT;
     struct pmixd_event *e;
 
     if (!s)
         return;
-    expect(&w);
-    PMIx_server_deregister_nspace(s->nspace, wake, &w);
-    finish(&w, "PMIx_server_deregister_nspace", NULL);
+    if (!pmixd_is_stuck())
+        deregister_job(s);
     pthread_mutex_lock(&queue_lock);
     the_server = NULL; /* what the library still says about this job is dropped */
     pthread_mutex_unlock(&queue_lock);

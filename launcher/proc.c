@@ -252,7 +252,7 @@ void proc_reaped(struct proc *p, int wait_status)
     p->ended = 1;
     p->status = WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status)
                                          : WEXITSTATUS(wait_status);
-    p->core = WIFSIGNALED(wait_status) && WCOREDUMP(wait_status);
+    p->signo = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
 }
 
 void proc_signal(const struct proc *p, int signo)

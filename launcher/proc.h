@@ -35,7 +35,7 @@ struct proc {
     int report;          /* until proc_started(): where exec would say why it failed */
     int ended;           /* reaped: `status` is set */
     int status;          /* exit status, or 128+n for signal n */
-    int core;            /* it left a core file */
+    int signo;           /* of that signal; 0: it exited */
 };
 
 /* The descriptor a rank finds its event pipe at (MUSTER_EVENT_FD). */

@@ -174,7 +174,8 @@ void run_rank_ended(struct run *run, int rank, int wait_status)
     js_put_bool(o, "by_muster", r->sent_away);
     run_event_note(run, rank, "exit", o);
     if (!r->sent_away)
-        watch_exit(run->watch, rank, r->proc.status, output_last_words(r->output));
+        watch_exit(run->watch, rank, r->proc.status, r->proc.signo,
+                   output_last_words(r->output));
 }
 
 static void reap(struct run *run)

@@ -1,6 +1,7 @@
 #include "launcher/watch.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@ static const char first_meeting[] = "the first meeting";
 struct rank {
     struct watch_plan plan;
     int arrived, connected, finalized, ended, failed;
-    int status;
+    int status, signo;
     int aborted;       /* called PMIx_Abort */
     double error_time; /* of its "error" event; HUGE_VAL: none */
     int error_code;
@@ -133,11 +134,13 @@ void watch_event(struct watch *w, int rank, const struct js *e, int64_t now)
         note_error(r, e);
 }
 
-void watch_exit(struct watch *w, int rank, int status, const char *last_words)
+void watch_exit(struct watch *w, int rank, int status, int signo,
+                const char *last_words)
 {
     struct rank *r = &w->rank[rank];
 
     r->ended = 1;
+    r->signo = signo;
     w->any_exit = 1;
     if (!r->aborted)
         r->status = status;
@@ -163,18 +166,17 @@ static int came_first(const struct rank *a, const struct rank *b)
         return a->error_time < b->error_time;
     if (a->aborted != b->aborted)
         return a->aborted;
-    return a->status > 128 && b->status <= 128;
+    return a->signo && !b->signo;
 }
 
 static void describe_failure(const struct rank *r, int rank, struct str *s)
 {
-    int signo = r->status - 128;
-
     str_addf(s, "rank %d on %s ", rank, r->plan.host);
     if (r->aborted)
         str_addf(s, "aborted with status %d", r->status);
-    else if (signo > 0 && signo < 65)
-        str_addf(s, "died of signal %d (%s)", signo, strsignal(signo));
+    else if (r->signo)
+        str_addf(s, "died of signal %d (%s%s)", r->signo, strsignal(r->signo),
+                 r->signo == SIGKILL ? ", not by muster: out of memory?" : "");
     else if (r->status == 0)
         str_adds(s, "ended without PMIx_Finalize (MPI_Finalize), so others would wait "
                     "for it");
@@ -210,7 +212,8 @@ static const struct watch_verdict *judge_exits(struct watch *w)
         return NULL;
     f = &w->rank[first];
     describe_failure(f, first, &s);
-    cause = f->status > 128                                            ? "signal"
+    cause = f->aborted                                                 ? "rank"
+            : f->signo                                                 ? "signal"
             : f->error_code == ERR_TIMEOUT && f->status == ERR_TIMEOUT ? "timeout"
                                                                        : "rank";
     return say(w, f->status ? f->status : ERR_FAILED, cause, first, &s);

@@ -54,8 +54,10 @@ void watch_abort(struct watch *w, int rank, int status, const char *text);
 void watch_output(struct watch *w, int rank, int64_t now); /* a sign of life */
 /* One event of heartbeat.h.  `e` is borrowed for the call. */
 void watch_event(struct watch *w, int rank, const struct js *e, int64_t now);
-/* `status` as proc.h has it; `last_words` is borrowed for the call. */
-void watch_exit(struct watch *w, int rank, int status, const char *last_words);
+/* How it ended: its exit status, or 128+n for signal n, and then signo is n, else 0.
+ * `last_words` is borrowed for the call. */
+void watch_exit(struct watch *w, int rank, int status, int signo,
+                const char *last_words);
 /* The user stopped the clock (Ctrl-Z) for that long. */
 void watch_shift(struct watch *w, int64_t ms);
 

@@ -337,3 +337,51 @@ X
     run bin/muster launch "$SRC/recipes/demo.yaml" --gpus 2 --no-check --set training.steps=2
     status 0
 }
+
+@test "C12: what is typed reaches the chosen rank, Ctrl-D ends it" {
+    cat >type.py <<'X'
+import os, pty, time
+pid, fd = pty.fork()
+if pid == 0:
+    os.execvp("muster", ["muster", "launch", "--gpus", "2", "--stdin", "1", "--", "sh", "-c",
+                         'echo up >up.$RANK; cat >typed.$RANK'])
+while not os.path.exists("up.1"):
+    time.sleep(0.05)
+os.write(fd, b"hello\n")
+time.sleep(0.3)
+os.write(fd, b"\x04")
+try:
+    while os.read(fd, 4096):
+        pass
+except OSError:
+    pass
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+X
+    run timeout 30 python3 type.py
+    [ "$output" = 0 ]
+    [ "$(cat typed.1)" = hello ]
+    [ ! -s typed.0 ]
+}
+
+@test "C18: on a terminal a progress bar is seen moving" {
+    cat >bar.py <<'X'
+import os, pty
+pid, fd = pty.fork()
+if pid == 0:
+    os.execvp("muster", ["muster", "launch", "--gpus", "1", "--", "sh", "-c",
+                         "printf '10%%\\r'; sleep 1; printf '20%%\\r'; touch mark; sleep 2; printf 'done\\n'"])
+seen = b""
+early = None
+try:
+    while True:
+        seen += os.read(fd, 4096)
+        if early is None and os.path.exists("mark"):
+            early = seen
+except OSError:
+    pass
+os.waitpid(pid, 0)
+assert b":0: 10%\r\n" in seen, seen
+assert b":0: done\r\n" in seen, seen
+X
+    timeout 30 python3 bar.py
+}

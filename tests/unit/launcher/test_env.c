@@ -223,7 +223,7 @@ static void test_statuses(void **state)
     assert_int_equal(p.status, 7);
     proc_reaped(&p, 11 | 0x80);
     assert_int_equal(p.status, 139);
-    assert_int_equal(p.core, 1);
+    assert_int_equal(p.signo, 11);
     proc_reaped(&p, 0);
     assert_int_equal(p.status, 0);
 }

@@ -71,6 +71,7 @@ static void test_redraws_move(void **state)
     /* of several redraws in one read, the last that is complete is shown */
     assert_lines(1, "2%|3|", "1%\r2%\r3", "");
     assert_lines(1, "1%|2%|3%\n|", "1%\r2", "%\r3%", "\n");
+    assert_lines(1, "done\n|", "1%\r", "2%\rdone\n");
     /* "\r\n" is a line end, even cut in two */
     assert_lines(1, "a\r\n|b\n|", "a\r", "\nb\n");
     assert_lines(1, "a|b|", "\ra\r", "b");

@@ -44,12 +44,12 @@ static void test_first_failure(void **state)
     struct watch *w = start(0, 0, 0);
 
     (void)state;
-    watch_exit(w, 0, 0, "");
+    watch_exit(w, 0, 0, 0, "");
     assert_null(watch_judge(w, 1001));
-    watch_exit(w, 3, 7, "disk is full");
+    watch_exit(w, 3, 7, 0, "disk is full");
     assert_verdict(w, 1002, 7, "rank", 3,
                    "rank 3 on gn01 ended with status 7; its last words: disk is full");
-    watch_exit(w, 1, 9, "");
+    watch_exit(w, 1, 9, 0, "");
     assert_int_equal(watch_judge(w, 1003)->culprit, 3); /* the verdict stays */
     watch_free(w);
 }
@@ -59,11 +59,28 @@ static void test_at_once_a_signal_came_first(void **state)
     struct watch *w = start(0, 0, 0);
 
     (void)state;
-    watch_exit(w, 0, 1, "peer closed the connection");
-    watch_exit(w, 5, 139, "");
-    watch_exit(w, 6, 1, "");
+    watch_exit(w, 0, 1, 0, "peer closed the connection");
+    watch_exit(w, 5, 139, 11, "");
+    watch_exit(w, 6, 1, 0, "");
     assert_verdict(w, 1001, 139, "signal", 5,
                    "rank 5 on gn02 died of signal 11 (Segmentation fault)");
+    watch_free(w);
+}
+
+/* exit(137) is a status, whatever shells make of it; SIGKILL has a usual cause. */
+static void test_statuses_are_not_signals(void **state)
+{
+    struct watch *w = start(0, 0, 0);
+
+    (void)state;
+    watch_exit(w, 4, 137, 0, "");
+    assert_verdict(w, 1001, 137, "rank", 4, "rank 4 on gn02 ended with status 137");
+    watch_free(w);
+    w = start(0, 0, 0);
+    watch_exit(w, 4, 137, 9, "");
+    assert_verdict(w, 1001, 137, "signal", 4,
+                   "rank 4 on gn02 died of signal 9 (Killed, not by muster: out of "
+                   "memory?)");
     watch_free(w);
 }
 
@@ -75,8 +92,8 @@ static void test_at_once_the_earliest_error(void **state)
     say(w, 2, 1001,
         "{\"event\":\"error\",\"t\":20.5,\"code\":1,\"text\":\"lost rank 4\"}");
     say(w, 4, 1001, "{\"event\":\"error\",\"t\":20.1,\"code\":3,\"text\":\"no data\"}");
-    watch_exit(w, 2, 1, "");
-    watch_exit(w, 4, 3, "noise");
+    watch_exit(w, 2, 1, 0, "");
+    watch_exit(w, 4, 3, 0, "noise");
     assert_verdict(w, 1001, 3, "rank", 4,
                    "rank 4 on gn02 ended with status 3: no data");
     watch_free(w);
@@ -87,7 +104,7 @@ static void test_abort_and_improper_end(void **state)
     struct watch *w = start(0, 0, 0);
 
     (void)state;
-    watch_exit(w, 0, 1, "");
+    watch_exit(w, 0, 1, 0, "");
     watch_abort(w, 6, 9, "giving up");
     assert_verdict(w, 1001, 9, "rank", 6,
                    "rank 6 on gn02 aborted with status 9: giving up");
@@ -96,9 +113,9 @@ static void test_abort_and_improper_end(void **state)
     watch_pmix(w, 1, WATCH_CONNECTED, 1001);
     watch_pmix(w, 2, WATCH_CONNECTED, 1001);
     watch_pmix(w, 2, WATCH_FINALIZED, 1002);
-    watch_exit(w, 2, 0, "");
+    watch_exit(w, 2, 0, 0, "");
     assert_null(watch_judge(w, 1003));
-    watch_exit(w, 1, 0, "");
+    watch_exit(w, 1, 0, 0, "");
     assert_int_equal(watch_judge(w, 1003)->status, 1);
     assert_int_equal(watch_judge(w, 1003)->culprit, 1);
     watch_free(w);
@@ -151,7 +168,7 @@ static void test_a_meeting_may_repeat(void **state)
                 "{\"event\":\"arrive\",\"stage\":\"fence\"}");
     assert_null(watch_judge(w, 99000));
     say(w, 4, 99000, "{\"event\":\"arrive\",\"stage\":\"fence\"}");
-    watch_exit(w, 5, 0, "");
+    watch_exit(w, 5, 0, 0, "");
     assert_null(watch_judge(w, 103999));
     assert_non_null(
         strstr(watch_judge(w, 104000)->reason, "7 of 8 ranks did not arrive at fence"));
@@ -181,7 +198,7 @@ static void test_silence(void **state)
     for (int r = 0; r < WORLD; r++)
         if (r != 7)
             watch_output(w, r, 3500);
-    watch_exit(w, 0, 0, "");
+    watch_exit(w, 0, 0, 0, "");
     assert_int_equal(watch_next(w), 4000);
     assert_null(watch_judge(w, 3999));
     assert_verdict(w, 4000, 5, "timeout", 7, "no sign of life for 3 s: rank 7 on gn02");
@@ -247,6 +264,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_first_failure),
         cmocka_unit_test(test_at_once_a_signal_came_first),
+        cmocka_unit_test(test_statuses_are_not_signals),
         cmocka_unit_test(test_at_once_the_earliest_error),
         cmocka_unit_test(test_abort_and_improper_end),
         cmocka_unit_test(test_missing_ranks),
