@@ -194,3 +194,9 @@ X
     run $vg "$O/bin/muster" launch --gpus 2 --dry-run -- sh -c :
     status 0
 }
+
+@test "C13: random kills leave nothing (a sample of tests/soak/launch_kill.sh)" {
+    run env O="$O" bash "$SRC/tests/soak/launch_kill.sh" 8 "$RANDOM"
+    echo "$output"
+    status 0
+}

@@ -89,7 +89,7 @@ static struct topology *machine(int gpus)
     for (int i = 0; i < gpus; i++) {
         t->nodes[0].gpus[i].index = i;
         snprintf(t->nodes[0].gpus[i].busid, sizeof(t->nodes[0].gpus[i].busid),
-                 "0000:%d8:00.0", i + 1);
+                 "0000:%d8:00.0", (i + 1) % 10);
     }
     return t;
 }

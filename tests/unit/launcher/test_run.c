@@ -30,7 +30,7 @@ static int set_up(void **state)
     machine = topology_new("test", 1);
     snprintf(machine->nodes[0].name, sizeof(machine->nodes[0].name), "here");
     for (int r = 0; r < WORLD; r++)
-        rank[r].local_rank = r;
+        rank[r] = (struct place){ .gpu = r, .nic = -1, .numa = -1, .local_rank = r };
     place = (struct placement){
         .world = WORLD, .n_nodes = 1, .order = order, .rank = rank
     };
