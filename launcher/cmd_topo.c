@@ -8,6 +8,8 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "launcher/cmd.h"
+#include "topology/emit.h"
+#include "topology/fabric.h"
 #include "topology/topology.h"
 
 struct options {
@@ -20,8 +22,11 @@ static const struct argp_option table[] = {
     { "source", 's', "KIND[:FILE]", 0,
       "where to look: sysfs[:ROOT] (this host and its driver, the default), nvml, "
       "spec:FILE, json:FILE, ncclxml:FILE (NCCL_TOPO_DUMP_FILE), smi:FILE (nvidia-smi "
-      "topo -m); a second one adds what the first has not", 0 },
-    { "format", 'f', "FORMAT", 0, "text (the default) or json", 0 },
+      "topo -m), slurmconf:FILE (topology.conf, topology.yaml, scontrol show topology), "
+      "cliques:FILE (NODE ClusterUUID.CliqueId); a second one adds what the first has "
+      "not", 0 },
+    { "format", 'f', "FORMAT", 0,
+      "text (the default), json, slurm-conf or slurm-yaml (Slurm's topology files)", 0 },
     { "json", 'j', NULL, 0, "the same as --format json", 0 },
     { 0 },
 };
@@ -50,26 +55,32 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     }
 }
 
-static void show_text(const struct topology *t)
+static int show_text(const struct topology *t, FILE *fp, struct err *err)
 {
-    topology_print(t, stdout);
+    (void)err;
+    topology_print(t, fp);
+    return 0;
 }
 
-static void show_json(const struct topology *t)
+static int show_json(const struct topology *t, FILE *fp, struct err *err)
 {
     struct js *o = topology_json(t);
 
-    js_print(o, stdout);
+    (void)err;
+    js_print(o, fp);
     js_free(o);
+    return 0;
 }
 
 /* To add a format, add its row. */
 static const struct format {
     const char *name;
-    void (*show)(const struct topology *t);
+    int (*show)(const struct topology *t, FILE *fp, struct err *err);
 } formats[] = {
     { "text", show_text },
     { "json", show_json },
+    { "slurm-conf", topology_emit_slurmconf },
+    { "slurm-yaml", topology_emit_slurmyaml },
 };
 
 static void refuse_format(const char *name, struct err *err)
@@ -135,8 +146,8 @@ static int run(int argc, char **argv, struct err *err)
     format = find_format(o.format, err);
     if (!format || read_sources(&o.sources, &t, err) < 0)
         goto out;
-    format->show(t);
-    rc = 0;
+    fabric_inspect(t);
+    rc = format->show(t, stdout, err);
 out:
     topology_free(t);
     strlist_release(&o.sources);

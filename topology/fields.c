@@ -16,6 +16,8 @@ const struct field node_fields[] = {
     FIELD(node, FIELD_INT, cores),
     FIELD(node, FIELD_INT, threads),
     FIELD(node, FIELD_INT64, memory_bytes),
+    FIELD(node, FIELD_INT, leaf),
+    FIELD(node, FIELD_TEXT, nvlink_domain),
     END
 };
 const struct field numa_fields[] = {
@@ -61,6 +63,8 @@ const struct field switch_fields[] = {
     FIELD(fabric_switch, FIELD_TEXT, name),
     FIELD(fabric_switch, FIELD_TEXT, guid),
     FIELD(fabric_switch, FIELD_INT, level),
+    FIELD(fabric_switch, FIELD_TEXT, kind),
+    FIELD(fabric_switch, FIELD_INT, link_speed),
     END
 };
 const struct field link_fields[] = {

@@ -267,6 +267,7 @@ static int step_word(const struct word *w, struct cursor *c)
     return 0;
 }
 
+/* names has room for them. */
 static void expand_word(const struct word *w, struct strlist *names)
 {
     struct cursor c[HOSTLIST_BRACKETS_MAX];
@@ -284,7 +285,7 @@ static void expand_word(const struct word *w, struct strlist *names)
                                       (unsigned long long)c[i].now);
         }
         name[n] = '\0';
-        strlist_add(names, name);
+        names->item[names->n++] = xstrdup(name);
     } while (step_word(w, c));
 }
 
@@ -293,10 +294,11 @@ int hostlist_expand(const char *text, struct strlist *names, struct err *err)
     struct strlist made = { 0 };
     const char *at = text;
     struct word w;
-    int n;
+    int n = 0;
 
     if (hostlist_count(text, &n, err) < 0)
         return -1;
+    made.item = xcalloc((size_t)n, sizeof(*made.item));
     while (next_word(&at, &w, err) > 0)
         expand_word(&w, &made);
     *names = made;

@@ -25,6 +25,8 @@ static const struct source {
     { "json", FILE_MUST, topology_from_json },
     { "ncclxml", FILE_MUST, topology_from_ncclxml },
     { "smi", FILE_MUST, topology_from_smi },
+    { "slurmconf", FILE_MUST, topology_from_slurmconf },
+    { "cliques", FILE_MUST, topology_from_cliques },
 };
 
 static int unknown(const char *kind, struct err *err)

@@ -37,6 +37,21 @@ int topology_from_smi(const char *path, struct topology **out, struct err *err);
 int topology_from_smi_text(const char *text, size_t len, const char *where,
                            struct topology **out, struct err *err);
 
+/* Slurm's topology.conf, topology.yaml (a list; by name *.yaml too) or what `scontrol
+ * show topology` prints: switches with levels and links, or blocks, or rings; nodes
+ * that have a name and a leaf. */
+int topology_from_slurmconf(const char *path, struct topology **out, struct err *err);
+int topology_from_slurmconf_text(const char *text, size_t len, const char *where,
+                                 struct topology **out, struct err *err);
+int topology_from_slurmyaml_text(const char *text, size_t len, const char *where,
+                                 struct topology **out, struct err *err);
+
+/* Lines "NODE CLUSTERUUID.CLIQUEID" (blank or tab between, # comments): the NVLink
+ * domain of each node.  N/A is refused: it says that nothing is known. */
+int topology_from_cliques(const char *path, struct topology **out, struct err *err);
+int topology_from_cliques_text(const char *text, size_t len, const char *where,
+                               struct topology **out, struct err *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -68,6 +68,8 @@ struct node {
     char cpu_model[64];
     int sockets, cores, threads; /* -1 unknown */
     int64_t memory_bytes;
+    int leaf;               /* where Slurm's topology puts it: fabric.switches; -1 */
+    char nvlink_domain[64]; /* "ClusterUUID.CliqueId"; "" unknown */
     int n_numas, n_gpus, n_nics;
     struct numa *numas;
     struct gpu *gpus;
@@ -77,7 +79,9 @@ struct node {
 struct fabric_switch {
     char name[64];
     char guid[20];
-    int level; /* 0 leaf, 1 spine, ... */
+    int level;      /* 0 leaf, 1 spine, ... */
+    char kind[12];  /* "" a switch; Slurm's "block" or "ring" of nodes */
+    int link_speed; /* Slurm's LinkSpeed, in no known unit; 0 none */
 };
 
 struct fabric_link {
@@ -102,6 +106,8 @@ struct topology {
     int n_switches, n_links;
     struct fabric_switch *switches;
     struct fabric_link *links;
+    int n_block_sizes; /* of Slurm's blocks, ascending; [0] the base */
+    int block_sizes[16];
     int n_findings;
     struct finding *findings;
 };
@@ -121,7 +127,7 @@ int topology_from_spec(const char *path, struct topology **out, struct err *err)
 int topology_from_json(const char *path, struct topology **out, struct err *err);
 
 /* One source by its command-line form "KIND[:FILE]" (sysfs, nvml, spec, json, ncclxml,
- * smi). */
+ * smi, slurmconf, cliques). */
 int topology_from_source(const char *text, struct topology **out, struct err *err);
 
 /* The machines of a `--cluster` option or a recipe's cluster.file: a specification,

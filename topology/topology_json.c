@@ -91,6 +91,15 @@ static struct js *findings_json(const struct topology *t)
     return a;
 }
 
+static struct js *block_sizes_json(const struct topology *t)
+{
+    struct js *a = js_array();
+
+    for (int i = 0; i < t->n_block_sizes; i++)
+        js_push(a, js_int(t->block_sizes[i]));
+    return a;
+}
+
 struct js *topology_json(const struct topology *t)
 {
     struct js *o = js_document("topo"), *nodes = js_array(), *fabric = js_object();
@@ -104,6 +113,7 @@ struct js *topology_json(const struct topology *t)
            list_json(switch_fields, t->switches, t->n_switches, sizeof(*t->switches)));
     js_put(fabric, "links",
            list_json(link_fields, t->links, t->n_links, sizeof(*t->links)));
+    js_put(fabric, "block_sizes", block_sizes_json(t));
     js_put(o, "fabric", fabric);
     js_put(o, "findings", findings_json(t));
     return o;
@@ -260,6 +270,19 @@ static int read_node(struct reader *r, struct node *n, const struct js *o, size_
     return read_gpus(r, n, js_get(o, "gpus"), outer);
 }
 
+static int read_block_sizes(struct reader *r, struct topology *t, const struct js *list)
+{
+    for (size_t i = 0; i < js_len(list); i++) {
+        int64_t size = js_as_int(js_at(list, i), -1);
+        if (size < 1 || size > INT_MAX || i >= ARRAY_LEN(t->block_sizes)) {
+            set_where(r, "fabric", "block_sizes", i);
+            return wrong(r, "size", "a size of a block");
+        }
+        t->block_sizes[t->n_block_sizes++] = (int)size;
+    }
+    return 0;
+}
+
 static int read_fabric(struct reader *r, struct topology *t, const struct js *o)
 {
     const struct js *switches = js_get(o, "switches"), *links = js_get(o, "links");
@@ -275,7 +298,7 @@ static int read_fabric(struct reader *r, struct topology *t, const struct js *o)
         if (read_struct(r, link_fields, js_at(links, i), topology_add_link(t)) < 0)
             return -1;
     }
-    return 0;
+    return read_block_sizes(r, t, js_get(o, "block_sizes"));
 }
 
 static int read_findings(struct reader *r, struct topology *t, const struct js *list)

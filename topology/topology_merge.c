@@ -83,7 +83,11 @@ static void merge_gpus(struct node *to, const struct node *from)
 
 static void merge_node(struct node *to, const struct node *from, int first_switch)
 {
-    fields_fill(node_fields, to, from);
+    struct node n = *from;
+
+    if (n.leaf >= 0)
+        n.leaf += first_switch;
+    fields_fill(node_fields, to, &n);
     for (int i = 0; to->n_numas < from->n_numas && i < from->n_numas; i++) {
         int known = 0;
         for (int k = 0; k < to->n_numas; k++)
@@ -148,6 +152,10 @@ int topology_merge(struct topology *t, const struct topology *more, struct err *
         l->from += first_switch;
         l->to += first_switch;
     }
+    for (int i = 0; t->n_block_sizes == 0 && i < more->n_block_sizes; i++)
+        t->block_sizes[i] = more->block_sizes[i];
+    if (t->n_block_sizes == 0)
+        t->n_block_sizes = more->n_block_sizes;
     for (int i = 0; i < more->n_findings; i++)
         topology_find(t, more->findings[i].severity, more->findings[i].object, "%s",
                       more->findings[i].text);

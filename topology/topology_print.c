@@ -114,6 +114,17 @@ static void print_nic(const struct topology *t, const struct nic *c, FILE *fp)
     str_release(&s);
 }
 
+/* Where the schedulers and drivers put the node as a whole. */
+static void print_place(const struct topology *t, const struct node *n, FILE *fp)
+{
+    if (n->leaf >= 0)
+        fprintf(fp, "  at    %s %s\n",
+                t->switches[n->leaf].kind[0] ? t->switches[n->leaf].kind : "leaf",
+                t->switches[n->leaf].name);
+    if (n->nvlink_domain[0])
+        fprintf(fp, "  in    NVLink domain %s\n", n->nvlink_domain);
+}
+
 /* The node's lines without its header. */
 static char *body(const struct topology *t, const struct node *n)
 {
@@ -123,6 +134,7 @@ static char *body(const struct topology *t, const struct node *n)
 
     if (!fp)
         abort(); /* only when memory is gone */
+    print_place(t, n, fp);
     print_cpu(n, fp);
     for (int i = 0; i < n->n_gpus; i++)
         print_gpu(n, &n->gpus[i], fp);
@@ -134,18 +146,19 @@ static char *body(const struct topology *t, const struct node *n)
 
 static void print_level(const struct topology *t, int level, FILE *fp)
 {
-    const char *first = NULL, *last = NULL;
+    const char *first = NULL, *last = NULL, *kind = level ? "spine" : "leaf ";
     int n = 0;
 
     for (int i = 0; i < t->n_switches; i++) {
         if (t->switches[i].level != level)
             continue;
         last = t->switches[i].name;
+        kind = t->switches[i].kind[0] ? t->switches[i].kind : kind;
         first = n++ ? first : last;
     }
     if (n)
-        fprintf(fp, "  %s %d: %s%s%s\n", level ? "spine" : "leaf ", n, first,
-                n > 1 ? " .. " : "", n > 1 ? last : "");
+        fprintf(fp, "  %s %d: %s%s%s\n", kind, n, first, n > 1 ? " .. " : "",
+                n > 1 ? last : "");
 }
 
 static void print_switches(const struct topology *t, FILE *fp)
@@ -167,7 +180,10 @@ static void print_links(const struct topology *t, FILE *fp)
 
     for (int i = 0; i < t->n_links; i++)
         cables += t->links[i].count;
-    if (t->n_links)
+    if (t->n_links && t->links[0].gbits_per_s < 0)
+        fprintf(fp, "  links %d between switches, cables and rate unknown\n",
+                t->n_links);
+    else if (t->n_links)
         fprintf(fp, "  links %d between switches, %d cables of %.0f Gb/s\n", t->n_links,
                 cables, t->links[0].gbits_per_s);
 }

@@ -93,6 +93,13 @@ static void check_nics(const struct topology *t, const struct node *n, struct er
         err_more(err, ERR_USAGE, "%s: two nics are called %s", n->name, repeat);
 }
 
+static void check_leaf(const struct topology *t, const struct node *n, struct err *err)
+{
+    if (n->leaf < -1 || n->leaf >= t->n_switches)
+        err_more(err, ERR_USAGE, "%s: names switch %d as its leaf, there are %d",
+                 n->name, n->leaf, t->n_switches);
+}
+
 static void check_numas(const struct node *n, struct err *err)
 {
     for (int i = 0; i < n->n_numas; i++)
@@ -147,6 +154,7 @@ int topology_validate(const struct topology *t, struct err *err)
         check_gpus(&t->nodes[i], &found);
         check_nics(t, &t->nodes[i], &found);
         check_numas(&t->nodes[i], &found);
+        check_leaf(t, &t->nodes[i], &found);
     }
     check_fabric(t, &found);
     if (found.code == ERR_NONE)

@@ -110,3 +110,75 @@ load lib
     run muster topo --source "smi:$SRC/README.md"
     [ "$status" -ne 0 ]
 }
+
+@test "topo: B09: what Slurm's topology.conf must not hold is one line and status 2" {
+    for bad in bad_child bad_dup_node bad_cycle bad_dup_switch empty; do
+        run muster topo --source "slurmconf:$SRC/tests/cases/b09_topology_$bad.conf"
+        status 2
+        [ "${#lines[@]}" -eq 1 ]
+        has "b09_topology_$bad.conf:"
+    done
+    run muster topo --source "slurmconf:$SRC/tests/cases/b09_topology_two_roots.conf"
+    status 0
+    has '2 unconnected switches at the top (fabA,fabB): no job may span them'
+}
+
+@test "topo: B10: blocks, and NVLink domains that are smaller" {
+    run muster topo --source "slurmconf:$SRC/tests/cases/b10_block.conf" \
+        --source "cliques:$SRC/tests/cases/b10_cliques.tsv"
+    status 0
+    has 'node gb015 .. gb018 (4 alike)'
+    has 'in    NVLink domain 11111111-2222-3333-4444-555555555555.2'
+    has 'warn  r03: the block has 14 nodes, short of the base size 18'
+    has 'warn  r02: the block is no single NVLink domain: gb[019-020]; gb[021-024] are apart'
+}
+
+@test "topo: Slurm's files come out as they went in" {
+    for f in b09_topology_good b09_topology_two_roots b10_block; do
+        for format in slurm-conf slurm-yaml; do
+            muster topo --source "slurmconf:$SRC/tests/cases/$f.conf" --format $format >out.$format
+            muster topo --source "slurmconf:$SRC/tests/cases/$f.conf" --json |
+                jq -S 'del(.source, .findings) | del(.fabric.switches[].link_speed)' >want
+            muster topo --source "slurmconf:out.$format" --json |
+                jq -S 'del(.source, .findings) | del(.fabric.switches[].link_speed)' >got
+            cmp want got
+        done
+    done
+    grep LinkSpeed=400 <<<"$(muster topo --source "slurmconf:$SRC/tests/cases/b09_topology_good.conf" --format slurm-conf)"
+}
+
+@test "topo: a described cluster as Slurm's topology" {
+    run muster topo --source "spec:$SRC/recipes/clusters/h200-16x8.yaml" --format slurm-conf
+    status 0
+    has '(simulated: described, not looked at)'
+    has '# leafset0 stands for leaf0-rail[0-7]'
+    run muster topo --source "spec:$SRC/recipes/clusters/laptop.yaml" --format slurm-yaml
+    status 1
+    has 'knows no switch that a node hangs on'
+}
+
+# shown WANT: Slurm shows the topology of that file, at once or soon
+shown()
+{
+    muster topo --source "slurmconf:$1" --json | jq -S '.fabric, .nodes' >want
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        timeout 20 scontrol show topology >shown &&
+            muster topo --source slurmconf:shown --json | jq -S '.fabric, .nodes' >got &&
+            cmp -s want got && return 0
+        sleep 0.3
+    done
+    diff want got
+}
+
+@test "topo: what Slurm shows is what it was given, and it reads what muster writes" {
+    lab="$T/lab"
+    sh "$SRC/tests/lab/slurm.sh" start 8 "$lab" || skip 'no Slurm lab here (tests/lab/slurm.sh deps)'
+    eval "$(sh "$SRC/tests/lab/slurm.sh" env "$lab")"
+    printf 'SwitchName=a1 Nodes=n[1-2]\nSwitchName=a2 Nodes=n[3-8]\nSwitchName=t Switches=a[1-2]\n' >new.conf
+    ok=0
+    shown "$lab/topology.conf" &&
+        muster topo --source slurmconf:new.conf --format slurm-conf >"$lab/topology.conf" &&
+        timeout 20 scontrol reconfigure && shown new.conf && ok=1
+    sh "$SRC/tests/lab/slurm.sh" stop "$lab"
+    [ $ok -eq 1 ]
+}
