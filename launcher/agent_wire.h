@@ -1,0 +1,63 @@
+/* agent_wire.h - what muster and an agent tell each other: who the agent is, and the
+ * job that it shall run.  Encoding and decoding, nothing else. */
+#ifndef LAUNCHER_AGENT_WIRE_H
+#define LAUNCHER_AGENT_WIRE_H
+
+#include <stdint.h>
+
+#include "base/str.h"
+#include "launcher/env.h"
+
+struct err;
+struct frame;
+struct frame_out;
+
+/* The agent's first message.  Texts are owned. */
+struct agent_hello {
+    uint32_t protocol; /* FRAME_PROTOCOL */
+    char *version;     /* of muster */
+    char *build;       /* of the very program, agent_build() */
+    char *host;        /* its own name */
+    char *machine;     /* boot id and network: two hosts that agree are one */
+    char *address;     /* by which muster reached it, "127.0.0.1" on this machine */
+    char *interface;   /* that has this address, "" unknown */
+    char *topology;    /* JSON of `muster topo` */
+};
+
+void agent_hello_put(struct frame_out *o, const struct agent_hello *h);
+/* -1: malformed (nothing to release then). */
+int agent_hello_take(struct frame *f, struct agent_hello *h, struct err *err);
+void agent_hello_release(struct agent_hello *h);
+
+struct agent_rank {
+    int rank;
+    char *cpus;     /* kernel list, "" : no binding */
+    struct env env; /* complete but for what the node adds, rank_env_finish() */
+};
+
+/* One node's part of a run.  All is owned. */
+struct agent_job {
+    char *run;     /* its id; also the PMIx namespace */
+    char *cwd;     /* where ranks start */
+    char *dir;     /* the run's folder: it must be there, "" : not needed */
+    char *program; /* what ranks execute; without '/': it stands beside muster */
+    char *job_key;
+    struct strlist argv;
+    int grace_ms; /* TERM to KILL when the launcher is lost */
+    int node, n_nodes, world;
+    struct strlist nodes; /* names, [n_nodes] */
+    int *node_of;         /* [world] */
+    int n_ranks;
+    struct agent_rank *ranks; /* those of `node`, ascending */
+};
+
+int agent_job_put(struct frame_out *o, const struct agent_job *j, struct err *err);
+/* Checked: every number in its range, the ranks are those that node_of says. */
+int agent_job_take(struct frame *f, struct agent_job *j, struct err *err);
+void agent_job_release(struct agent_job *j);
+
+/* 16 hex digits over the bytes of this program, so that two builds are told apart
+ * whatever they call themselves. */
+const char *agent_build(void);
+
+#endif
