@@ -39,7 +39,7 @@ const char *agent_build(void)
 static char **hello_text(struct agent_hello *h, int i)
 {
     char **text[] = { &h->version, &h->build,     &h->host,    &h->machine,
-                      &h->address, &h->interface, &h->topology };
+                      &h->address, &h->interface, &h->network, &h->topology };
 
     return i < (int)ARRAY_LEN(text) ? text[i] : NULL;
 }
@@ -133,6 +133,8 @@ static void take_list(struct frame *f, struct strlist *l)
 
     for (int i = 0; i < n && !f->bad; i++)
         strlist_add(l, frame_text(f));
+    l->item = xrealloc(l->item, (size_t)l->n + 1, sizeof(*l->item));
+    l->item[l->n] = NULL;
 }
 
 static void take_env(struct frame *f, struct env *e)

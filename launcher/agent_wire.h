@@ -21,6 +21,7 @@ struct agent_hello {
     char *machine;     /* boot id and network: two hosts that agree are one */
     char *address;     /* by which muster reached it, "127.0.0.1" on this machine */
     char *interface;   /* that has this address, "" unknown */
+    char *network;     /* its network, "10.99.0.0/24", "" unknown */
     char *topology;    /* JSON of `muster topo` */
 };
 
@@ -40,10 +41,10 @@ struct agent_job {
     char *run;     /* its id; also the PMIx namespace */
     char *cwd;     /* where ranks start */
     char *dir;     /* the run's folder: it must be there, "" : not needed */
-    char *program; /* what ranks execute; without '/': it stands beside muster */
+    char *program; /* one of muster's own, beside it; "": argv[0], found by PATH */
     char *job_key;
-    struct strlist argv;
-    int grace_ms; /* TERM to KILL when the launcher is lost */
+    struct strlist argv; /* a taken one ends with NULL */
+    int grace_ms;        /* TERM to KILL when the launcher is lost */
     int node, n_nodes, world;
     struct strlist nodes; /* names, [n_nodes] */
     int *node_of;         /* [world] */

@@ -1,7 +1,8 @@
 #include "launcher/backend.h"
 
+#include "launcher/run.h"
+
 const struct run_backend *backend_choose(const struct run_request *q)
 {
-    (void)q;
-    return &backend_local;
+    return q->nodes ? &backend_agents : &backend_local;
 }

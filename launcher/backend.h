@@ -34,11 +34,14 @@ struct run_backend {
     void (*end)(struct run *run, int signo);
     /* All ranks have ended: is nothing else of the run left? */
     int (*is_empty)(const struct run *run);
+    /* The reader of our output is slow (1), or not any more (0): the ranks shall wait,
+     * those whose pipes are not in run->outputs.  NULL: there are none. */
+    void (*hold)(struct run *run, int on);
     /* Also after a failed prepare(), or without it. */
     void (*close)(struct run *run);
 };
 
-extern const struct run_backend backend_local;
+extern const struct run_backend backend_local, backend_agents;
 
 /* The one that fits the request. */
 const struct run_backend *backend_choose(const struct run_request *q);

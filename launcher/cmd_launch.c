@@ -16,6 +16,8 @@
 #include "launcher/guard.h"
 #include "launcher/launch_args.h"
 #include "launcher/launch_check.h"
+#include "launcher/launch_nodes.h"
+#include "launcher/node.h"
 #include "launcher/preflight.h"
 #include "launcher/run.h"
 #include "launcher/run_command.h"
@@ -30,6 +32,8 @@ struct launch {
     int has_recipe;
     struct topology *topology;
     struct placement *placement;
+    struct nodes *nodes; /* agents on the hosts; NULL: all runs here */
+    struct strlist defaults;
     int report; /* --detach: where the starter waits for the run's name; -1 */
 };
 
@@ -59,7 +63,12 @@ static int load_recipe(struct launch *l, struct err *err)
 static int look_at_machine(struct launch *l, struct err *err)
 {
     const char *file = l->a->cluster;
+    const struct recipe *r = l->has_recipe ? &l->recipe : NULL;
 
+    if (launch_nodes_open(l->a, r, &l->nodes, &l->topology, err) < 0)
+        return -1;
+    if (l->nodes)
+        return 0;
     if (!file && l->has_recipe && *l->recipe.cluster.file)
         file = l->recipe.cluster.file;
     return topology_from_cluster(file, &l->topology, err);
@@ -92,12 +101,18 @@ static int prepare(struct launch *l, struct err *err)
     if (l->a->stdin_rank >= world)
         return err_set(err, ERR_USAGE, "--stdin %d: the ranks are 0 to %d",
                        l->a->stdin_rank, world - 1);
-    return placement_make(l->has_recipe ? &l->recipe : NULL, l->topology, world,
-                          &l->placement, err);
+    if (placement_make(l->has_recipe ? &l->recipe : NULL, l->topology, world,
+                       &l->placement, err) < 0)
+        return -1;
+    if (l->nodes)
+        nodes_settings(l->nodes, l->placement->order[0], &l->defaults);
+    return 0;
 }
 
 static void release(struct launch *l)
 {
+    nodes_close(l->nodes);
+    strlist_release(&l->defaults);
     placement_free(l->placement);
     topology_free(l->topology);
     if (l->has_recipe)
@@ -117,6 +132,8 @@ static struct run_request request_of(struct launch *l)
         .recipe = l->has_recipe ? &l->recipe : NULL,
         .topology = l->topology,
         .placement = l->placement,
+        .nodes = l->nodes,
+        .defaults = &l->defaults,
         .command = a->command,
         .resume = a->resume,
         .quiet = a->quiet || a->detach,

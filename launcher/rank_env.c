@@ -172,6 +172,16 @@ static void set_wireup_timeout(struct env *e, int64_t ms)
     env_default(e, "MUSTER_WIREUP_TIMEOUT_MS", text);
 }
 
+static void add_given(struct env *e, const struct strlist *given)
+{
+    for (int i = 0; given && i < given->n; i++) {
+        char *name = xstrdup(given->item[i]), *eq = strchr(name, '=');
+        *eq = '\0';
+        env_default(e, name, eq + 1);
+        free(name);
+    }
+}
+
 int rank_env_build(struct env *out, char *const *base, const struct run_request *q,
                    int rank, struct err *err)
 {
@@ -185,6 +195,7 @@ int rank_env_build(struct env *out, char *const *base, const struct run_request 
     env_setf(&e, "LOCAL_RANK", "%d", p->rank[rank].local_rank);
     env_setf(&e, "LOCAL_WORLD_SIZE", "%d", local_world(p, rank));
     env_setf(&e, "NODE_RANK", "%d", node_rank(p, rank));
+    add_given(&e, q->defaults);
     for (size_t i = 0; i < ARRAY_LEN(defaults); i++)
         env_default(&e, defaults[i].name, defaults[i].value);
     if (!env_get(&e, "OPENBLAS_NUM_THREADS"))
@@ -213,9 +224,7 @@ static int is_free(int port)
     return ok;
 }
 
-/* One that nobody listens on and that the kernel does not hand out by itself; 0 when
- * there is none. */
-static int free_port(void)
+int rank_env_free_port(void)
 {
     enum { FROM = 20000, COUNT = 12000 }; /* below 32768, where ephemeral ports begin */
     struct timespec t;
@@ -235,7 +244,7 @@ void rank_env_choose(struct rank_env_start *s, const char *run, const char *shm)
 
     s->run = run;
     s->shm = shm;
-    s->master_port = free_port();
+    s->master_port = rank_env_free_port();
     (void)!getrandom(key, sizeof(key), 0);
     snprintf(s->job_key, sizeof(s->job_key), "%016llx%016llx",
              (unsigned long long)key[0], (unsigned long long)key[1]);

@@ -34,6 +34,9 @@ struct rank_env_start {
 };
 
 void rank_env_choose(struct rank_env_start *s, const char *run, const char *shm);
+/* One that nobody listens on and that the kernel does not hand out by itself; 0 when
+ * there is none. */
+int rank_env_free_port(void);
 void rank_env_finish(struct env *e, const struct rank_env_start *s);
 
 /* The CPUs to bind the rank to; "" : none, always so on a simulated topology, whose

@@ -13,8 +13,10 @@
 
 struct err;
 struct js;
+struct nodes;
 struct placement;
 struct recipe;
+struct strlist;
 struct topology;
 
 enum { RUN_GRACE_MS = 5000 };
@@ -23,15 +25,18 @@ struct run_request {
     const struct recipe *recipe; /* NULL for `launch -- COMMAND` */
     const struct topology *topology;
     const struct placement *placement; /* its world is the number of ranks */
-    char **command;                    /* NULL: muster-train with the recipe */
-    const char *parent;                /* climb that started it, or NULL */
-    const char *resume;                /* checkpoint folder to continue, or NULL */
-    int quiet;                         /* do not echo the ranks' lines */
-    int lines_to_stderr;               /* echo all of them there: stdout is for JSON */
-    int give_stdin, stdin_rank;        /* this rank reads our stdin; others /dev/null */
-    int64_t start_timeout_ms;          /* each meeting of all ranks; <= 0 off */
-    int64_t silence_timeout_ms;        /* no sign of life from a rank; <= 0 off */
-    int64_t grace_ms;                  /* TERM to KILL; 0: RUN_GRACE_MS */
+    struct nodes *nodes; /* agents on the topology's nodes (node.h); NULL: all here */
+    const struct strlist *defaults; /* NAME=VALUE of the network, before muster's own
+                                       defaults of a rank's environment; or NULL */
+    char **command;                 /* NULL: muster-train with the recipe */
+    const char *parent;             /* climb that started it, or NULL */
+    const char *resume;             /* checkpoint folder to continue, or NULL */
+    int quiet;                      /* do not echo the ranks' lines */
+    int lines_to_stderr;            /* echo all of them there: stdout is for JSON */
+    int give_stdin, stdin_rank;     /* this rank reads our stdin; others /dev/null */
+    int64_t start_timeout_ms;       /* each meeting of all ranks; <= 0 off */
+    int64_t silence_timeout_ms;     /* no sign of life from a rank; <= 0 off */
+    int64_t grace_ms;               /* TERM to KILL; 0: RUN_GRACE_MS */
     int64_t stop_grace_ms; /* the same when the user stops the run, so that ranks can
                               save their work; 0: grace_ms */
     /* Each event; NULL: none.  Not 0 stops the run (cause "stopped").  Besides those

@@ -249,6 +249,8 @@ static void listen_to_outputs(struct run *run, int on)
 
     if (run->listening != on)
         epoll_ctl(run->epoll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, run->outputs, &e);
+    if (run->listening != on && run->backend->hold)
+        run->backend->hold(run, !on);
     run->listening = on;
 }
 

@@ -31,7 +31,7 @@ static const struct agent_job model = { .run = T("r-1"),
                                         .n_ranks = 2,
                                         .ranks = ranks };
 static struct agent_hello hello = { FRAME_PROTOCOL, T("0.1"),      T("b"), T("host"),
-                                    T("m"),         T("10.0.0.1"), T(""),  T("{}") };
+                                    T("m"),         T("10.0.0.1"), T(""), T(""),  T("{}") };
 
 static struct agent_job job(void)
 {

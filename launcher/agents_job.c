@@ -1,0 +1,57 @@
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "launcher/agent_wire.h"
+#include "launcher/agents_state.h"
+#include "launcher/node.h"
+#include "launcher/rank_env.h"
+#include "launcher/run_state.h"
+#include "topology/place.h"
+#include "topology/topology.h"
+
+static int fill_ranks(const struct run *run, struct agent_job *j, struct err *err)
+{
+    j->ranks = xcalloc((size_t)run->world, sizeof(*j->ranks));
+    for (int r = 0; r < run->world; r++) {
+        struct agent_rank *a = &j->ranks[j->n_ranks];
+        if (j->node_of[r] != j->node)
+            continue;
+        if (rank_env_build(&a->env, environ, run->q, r, err) < 0)
+            return -1;
+        a->rank = r;
+        a->cpus = xstrdup(rank_cpus(run->q, r));
+        j->n_ranks++;
+    }
+    return 0;
+}
+
+int agents_put_job(const struct run *run, const struct run_launch *l,
+                   const char *job_key, int n, struct err *err)
+{
+    const struct run_request *q = run->q;
+    const struct placement *p = q->placement;
+    const struct agents *a = run->backend_data;
+    struct agent_job j = { .run = xstrdup(run->id),
+                           .cwd = getcwd(NULL, 0),
+                           .dir = xstrdup(q->command ? "" : run->dir),
+                           .program = xstrdup(q->command ? "" : "muster-train"),
+                           .job_key = xstrdup(job_key),
+                           .grace_ms = (int)q->grace_ms,
+                           .node = n,
+                           .n_nodes = p->n_nodes,
+                           .world = run->world,
+                           .node_of = a->node_of };
+    int rc;
+
+    strlist_copy(&j.argv, &l->argv);
+    for (int i = 0; i < p->n_nodes; i++)
+        strlist_add(&j.nodes, q->topology->nodes[p->order[i]].name);
+    rc = fill_ranks(run, &j, err);
+    if (rc == 0)
+        rc = agent_job_put(&a->member[n].link->to, &j, err);
+    j.node_of = NULL; /* borrowed */
+    agent_job_release(&j);
+    return rc;
+}

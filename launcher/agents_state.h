@@ -1,0 +1,49 @@
+/* agents_state.h - a run on several nodes while it runs.  Inner to backend_agents.c and
+ * agents_*.c. */
+#ifndef LAUNCHER_AGENTS_STATE_H
+#define LAUNCHER_AGENTS_STATE_H
+
+#include <stdint.h>
+
+#include "launcher/frame.h"
+
+struct err;
+struct hub;
+struct hub_answer;
+struct node_link;
+struct nodes;
+struct run;
+struct run_launch;
+
+struct member { /* one node of the run */
+    struct node_link *link;
+    int ready, started, closed, failed;
+    int left;    /* processes there when all its ranks have ended; -1 not told */
+    int waiting; /* its write end is watched for room */
+};
+
+struct agents {
+    struct nodes *nodes;
+    int n;
+    struct member *member; /* [n], in placement order */
+    int *node_of;          /* [world] */
+    char *over;            /* [world]: its end was told */
+    struct hub *hub;
+    int timer, went, held;
+    int64_t ready_by;
+};
+
+/* agents_frames.c: one message of node n's agent. */
+int agents_take(struct run *run, int n, struct frame *f, struct err *err);
+void agents_answer(void *arg, const struct hub_answer *h); /* a hub_fn */
+
+/* agents_job.c: the part of a run that node n gets. */
+int agents_put_job(const struct run *run, const struct run_launch *l,
+                   const char *job_key, int n, struct err *err);
+
+/* backend_agents.c */
+void agents_tell(struct run *run, enum frame_type type, int value); /* every agent */
+void agents_flush(struct run *run);
+void agents_call_off(struct run *run); /* before GO nothing runs: all nodes are done */
+
+#endif

@@ -1,0 +1,92 @@
+/* muster agent - what muster starts on nodes.  Verbs, because it has several jobs. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "launcher/agent.h"
+#include "launcher/agent_wire.h"
+#include "launcher/cmd.h"
+#include "launcher/guard.h"
+
+/* ---- serve ---- */
+
+/* argp's type. NOLINTNEXTLINE(readability-non-const-parameter) */
+static error_t take_serve(int key, char *arg, struct argp_state *state)
+{
+    struct agent_options *o = state->input;
+
+    if (key != 'h')
+        return ARGP_ERR_UNKNOWN;
+    o->host = arg;
+    return 0;
+}
+
+static const struct argp_option serve_options[] = {
+    { "host", 'h', "NAME", 0, "call this machine NAME (for tests; needs root)", 0 },
+    { 0 },
+};
+
+static const struct argp serve_parser = {
+    serve_options,
+    take_serve,
+    "",
+    "Host the PMIx server and the ranks of one node for a muster launch that speaks "
+    "through stdin and stdout.",
+    NULL,
+    NULL,
+    NULL,
+};
+
+/* A guardian of its own: when the agent is killed, its ranks are ended. */
+static int serve(int argc, char **argv, struct err *err)
+{
+    struct agent_options o = { .in = STDIN_FILENO, .out = STDOUT_FILENO };
+    const struct guard_options g = { .grace_ms = 2000, .leave_terminal = 1 };
+    int rc = cmd_parse(&serve_parser, argc, argv, &o, err), status = 0;
+
+    if (rc != 0)
+        return rc < 0 ? -1 : 0;
+    rc = guard_enter(&g, &status, err);
+    if (rc != 0)
+        return rc < 0 ? -1 : status;
+    rc = agent_serve(&o, err);
+    guard_leave();
+    return rc;
+}
+
+/* ---- build ---- */
+
+static int build(int argc, char **argv, struct err *err)
+{
+    (void)argc, (void)argv, (void)err;
+    puts(agent_build());
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv, struct err *err);
+} verbs[] = {
+    { "serve", serve },
+    { "build", build },
+};
+
+static int run(int argc, char **argv, struct err *err)
+{
+    char name[64];
+
+    for (size_t i = 0; argc > 1 && i < ARRAY_LEN(verbs); i++)
+        if (str_eq(argv[1], verbs[i].name)) {
+            snprintf(name, sizeof(name), "muster agent %s", verbs[i].name);
+            argv[1] = name;
+            return verbs[i].run(argc - 1, argv + 1, err);
+        }
+    return err_set(err, ERR_USAGE,
+                   "muster agent is started by muster itself; its verbs are serve and "
+                   "build");
+}
+
+const struct cmd cmd_agent = { "agent", "muster's hands on a node", run, 1 };

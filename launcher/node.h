@@ -1,0 +1,69 @@
+/* node.h - the launcher's end of the agents, one a node.
+ *
+ * An agent is reached through a child of ours that speaks frames (frame.h) on its
+ * stdin and stdout: `muster agent serve` on this machine, or `muster agent ssh HOST`,
+ * which carries the same stream to a host.  What it prints on stderr is why it failed.
+ * The agents stay for several runs. */
+#ifndef LAUNCHER_NODE_H
+#define LAUNCHER_NODE_H
+
+#include <stdint.h>
+
+#include "base/str.h"
+#include "launcher/agent_wire.h"
+#include "launcher/frame.h"
+#include "launcher/proc.h"
+
+struct err;
+struct topology;
+
+struct node_link {
+    char *name;       /* the host as the user wrote it */
+    struct proc proc; /* its stdout is what we read; pid 0: none */
+    int write_fd;     /* its stdin; -1 closed */
+    struct frame_in from;
+    struct frame_out to;
+    struct agent_hello hello; /* valid when greeted */
+    int greeted, lost;
+    int busy; /* its run reads what it says; else nodes_idle() does */
+    int64_t heard_at, said_at;
+    struct str words; /* the end of what it printed on stderr */
+};
+
+struct nodes {
+    int n;
+    struct node_link *link;
+    int local; /* agents on this machine, for tests */
+};
+
+/* Start an agent on every host and hear who they are.  All that fail are named at once;
+ * so are two hosts that are one machine, one name on two machines, another build.
+ * ready_ms: until all must have answered. */
+int nodes_open(const struct strlist *hosts, int64_t ready_ms, struct nodes **out,
+               struct err *err);
+/* `n` agents on this machine that call themselves n1, n2, ... (for tests; root). */
+int nodes_open_local(int n, struct nodes **out, struct err *err);
+/* Ends them, and what they run; NULL is fine. */
+void nodes_close(struct nodes *nodes);
+
+/* The machines as the agents see them, nodes[i] is link[i]'s.  *out is the caller's. */
+int nodes_topology(const struct nodes *nodes, struct topology **out, struct err *err);
+
+/* What programs on several hosts need to know of the network: NAME=VALUE for
+ * run_request.defaults; `master`: the node of rank 0.  Adds to *out; nothing for local
+ * agents. */
+void nodes_settings(const struct nodes *nodes, int master, struct strlist *out);
+
+/* Call it twice a second: says that we are alive to all, and hears the same from those
+ * that have no run. */
+void nodes_idle(struct nodes *nodes);
+
+/* Send what waits; a link that takes nothing any more is lost. */
+void node_flush(struct node_link *l);
+/* Read what is there: 1 something, 0 nothing, -1 it is lost. */
+int node_read(struct node_link *l);
+/* After it was lost: "it died of signal 9 (Killed)", with its last words.  Waits a
+ * moment for its end.  The caller's to free(). */
+char *node_why_lost(struct node_link *l);
+
+#endif

@@ -1,0 +1,111 @@
+/* node_net.c - the machines and their network as the agents see them. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "launcher/node.h"
+#include "topology/topology.h"
+
+static int parse(const struct node_link *l, struct topology **out, struct err *err)
+{
+    const char *text = l->hello.topology;
+    int fd = memfd_create("topology", MFD_CLOEXEC), rc = -1;
+    char *path = xasprintf("/proc/self/fd/%d", fd);
+
+    if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+        err_set(err, ERR_SYSTEM, "memfd: %m");
+    else
+        rc = topology_from_json(path, out, err);
+    if (rc == 0 && (*out)->n_nodes != 1) {
+        rc =
+            err_set(err, ERR_FAILED, "it says that it is %d machines", (*out)->n_nodes);
+        topology_free(*out);
+    }
+    if (fd >= 0)
+        close(fd);
+    free(path);
+    return rc < 0 ? err_wrap(err, "node %s", l->name) : 0;
+}
+
+/* Not topology_merge(): hosts that are containers of one machine have its boot id. */
+static void append(struct topology *t, struct topology *more)
+{
+    struct node *at = topology_add_node(t);
+
+    *at = more->nodes[0];
+    more->n_nodes = 0;
+    for (int i = 0; i < more->n_findings; i++)
+        topology_find(t, more->findings[i].severity, more->findings[i].object, "%s",
+                      more->findings[i].text);
+    topology_free(more);
+}
+
+int nodes_topology(const struct nodes *nodes, struct topology **out, struct err *err)
+{
+    struct topology *t = topology_new("agents", 0), *one;
+
+    for (int i = 0; i < nodes->n; i++) {
+        if (parse(&nodes->link[i], &one, err) < 0) {
+            topology_free(t);
+            return -1;
+        }
+        append(t, one);
+    }
+    *out = t;
+    return 0;
+}
+
+static void add(struct strlist *out, const char *name, const char *value)
+{
+    char *text = xasprintf("%s=%s", name, value);
+
+    strlist_add(out, text);
+    free(text);
+}
+
+static int all_same_interface(const struct nodes *nodes)
+{
+    for (int i = 0; i < nodes->n; i++)
+        if (!*nodes->link[i].hello.interface ||
+            !str_eq(nodes->link[i].hello.interface, nodes->link[0].hello.interface))
+            return 0;
+    return 1;
+}
+
+/* "10.0.0.0/24,10.0.1.0/24": each once. */
+static char *networks(const struct nodes *nodes)
+{
+    struct str s = STR_INIT;
+
+    for (int i = 0; i < nodes->n; i++) {
+        const char *net = nodes->link[i].hello.network;
+        int seen = !*net;
+        for (int k = 0; k < i && !seen; k++)
+            seen = str_eq(net, nodes->link[k].hello.network);
+        if (!seen)
+            str_addf(&s, "%s%s", s.len ? "," : "", net);
+    }
+    return s.len ? str_take(&s) : NULL;
+}
+
+void nodes_settings(const struct nodes *nodes, int master, struct strlist *out)
+{
+    char *nets, *exact;
+
+    if (nodes->local)
+        return;
+    add(out, "MASTER_ADDR", nodes->link[master].hello.address);
+    nets = networks(nodes);
+    if (nets)
+        add(out, "OMPI_MCA_btl_tcp_if_include", nets);
+    free(nets);
+    if (!all_same_interface(nodes))
+        return;
+    exact = xasprintf("=%s", nodes->link[0].hello.interface);
+    add(out, "NCCL_SOCKET_IFNAME", exact);
+    add(out, "GLOO_SOCKET_IFNAME", nodes->link[0].hello.interface);
+    free(exact);
+}
