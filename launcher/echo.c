@@ -30,7 +30,7 @@ struct echo {
     size_t queued; /* bytes */
     long dropped;  /* lines */
     long written;  /* chunks: progress */
-    int dead[3];   /* by descriptor: its reader went away */
+    int dead[3];   /* by descriptor: errno of the write that failed */
     int closing, busy, abandoned;
 };
 
@@ -70,7 +70,7 @@ static void *writer(void *arg)
     pthread_mutex_lock(&e->lock);
     while (!e->abandoned && (e->first || !e->closing)) {
         struct chunk *c;
-        int rc = -1;
+        int why;
         if (!e->first) {
             pthread_cond_wait(&e->changed, &e->lock);
             continue;
@@ -78,11 +78,12 @@ static void *writer(void *arg)
         c = take(e);
         e->busy = 1;
         pthread_mutex_unlock(&e->lock);
-        if (!e->dead[c->fd])
-            rc = write_all(c->fd, c->bytes.text, c->bytes.len);
+        why = e->dead[c->fd];
+        if (!why && write_all(c->fd, c->bytes.text, c->bytes.len) < 0)
+            why = errno;
         pthread_mutex_lock(&e->lock);
         e->busy = 0;
-        e->dead[c->fd] |= rc < 0;
+        e->dead[c->fd] = why;
         e->queued -= c->bytes.len;
         e->written++;
         str_release(&c->bytes);
@@ -163,6 +164,16 @@ int echo_full(struct echo *e)
     full = e->queued > ECHO_LIMIT / 2;
     pthread_mutex_unlock(&e->lock);
     return full;
+}
+
+int echo_reader_gone(struct echo *e, int fd)
+{
+    int gone;
+
+    pthread_mutex_lock(&e->lock);
+    gone = e->dead[fd] == EPIPE;
+    pthread_mutex_unlock(&e->lock);
+    return gone;
 }
 
 /* Wait, lock held, until all is written or nothing moves for patience_ms. */

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -13,7 +14,7 @@
 #include "launcher/echo.h"
 #include "launcher/line.h"
 
-enum { WORDS = 400 };
+enum { WORDS = 400, LOOK_BYTES = 4 << 20 };
 
 struct stream {
     struct output *of;
@@ -26,7 +27,8 @@ struct output {
     struct output_spec spec;
     char *path, *prefix;
     int file;
-    int why; /* errno of the first write that failed */
+    int why;              /* errno of what ended the keeping: a write, EFBIG, ENOSPC */
+    int64_t kept, looked; /* bytes written; and then when free space was looked at */
     struct str block;
     struct stream stream[2];
 };
@@ -40,6 +42,8 @@ int output_open(struct output **out, const struct output_spec *s, struct err *er
         return err_set(err, ERR_SYSTEM, "%s: %m", s->path);
     o = xcalloc(1, sizeof(*o));
     o->spec = *s;
+    if (o->spec.limit <= 0)
+        o->spec.limit = OUTPUT_LIMIT;
     o->file = file;
     o->path = xstrdup(s->path);
     o->prefix = xasprintf("%s:%d: ", s->host, s->rank);
@@ -82,21 +86,63 @@ static void show_line(void *arg, const char *bytes, size_t n)
     echo_line(s->of->spec.echo, s->of->spec.fd[s->which], s->of->prefix, bytes, n);
 }
 
-static void write_block(struct output *o)
+/* Looked at every so often: a rank that prints without end must not fill the disk. */
+static int no_room(struct output *o, size_t more)
+{
+    struct statvfs fs;
+
+    if (o->kept + (int64_t)more > o->spec.limit)
+        return EFBIG;
+    if (o->kept + (int64_t)more < o->looked + LOOK_BYTES)
+        return 0;
+    o->looked = o->kept;
+    return fstatvfs(o->file, &fs) == 0 &&
+                   (int64_t)(fs.f_bavail * fs.f_frsize) < OUTPUT_SPARE_BYTES
+               ? ENOSPC
+               : 0;
+}
+
+static void stop_keeping(struct output *o, int why)
+{
+    char *text =
+        xasprintf("warning: from here on the output of rank %d is not kept: %s: "
+                  "%s",
+                  o->spec.rank, o->path, strerror(why));
+
+    o->why = why;
+    if (o->spec.echo)
+        echo_line(o->spec.echo, STDERR_FILENO, "muster: ", text, strlen(text));
+    free(text);
+}
+
+static int write_all(struct output *o)
 {
     const char *at = o->block.text;
     size_t left = o->block.len;
 
-    while (left && !o->why) {
+    while (left) {
         ssize_t k = write(o->file, at, left);
         if (k < 0 && errno == EINTR)
             continue;
-        if (k < 0) {
-            o->why = errno;
-            break;
-        }
+        if (k < 0)
+            return errno;
         at += k;
         left -= (size_t)k;
+    }
+    o->kept += (int64_t)o->block.len;
+    return 0;
+}
+
+static void write_block(struct output *o)
+{
+    int why;
+
+    if (!o->why && o->block.len) {
+        why = no_room(o, o->block.len);
+        if (!why)
+            why = write_all(o);
+        if (why)
+            stop_keeping(o, why);
     }
     str_clear(&o->block);
 }

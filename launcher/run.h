@@ -5,6 +5,7 @@
  *   recipe.yaml  the effective recipe      plan.json     placement, commands
  *   run.json     id, pid, host, times      events.jsonl  what ranks reported
  *   ranks/HOST.RANK.log  whole output      result.json   the outcome, last
+ * (of a rank at most MUSTER_LOG_LIMIT, a size, 1 GiB unless set; see output.h).
  * An ID is NAME-YYYYMMDD-HHMMSS-xxxx. */
 #ifndef LAUNCHER_RUN_H
 #define LAUNCHER_RUN_H

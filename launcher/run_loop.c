@@ -266,6 +266,15 @@ static void hold_back(struct run *run, int64_t now)
     listen_to_outputs(run, !run->full_since || now - run->full_since >= HOLD_BACK_MS);
 }
 
+/* `| head` has seen enough: as any program that writes to a pipe, the run ends. */
+static void end_without_reader(struct run *run)
+{
+    if (run->echo && run->phase == RUN_GOING && echo_reader_gone(run->echo, 1))
+        run_end(
+            run, 128 + SIGPIPE, "stopped", -1,
+            "nobody reads muster's output any more (--quiet runs without a reader)");
+}
+
 /* ---- the loop ---- */
 
 static void dispatch(struct run *run, const struct epoll_event *e);
@@ -336,6 +345,7 @@ void run_loop(struct run *run)
         judge(run, now);
         go_on_ending(run, now);
         hold_back(run, now);
+        end_without_reader(run);
         fflush(run->events);
     }
     /* All writers are gone: what is left in the pipes is the end of it. */

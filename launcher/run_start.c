@@ -24,6 +24,7 @@
 #include "launcher/secret.h"
 #include "launcher/store.h"
 #include "recipes/recipe.h"
+#include "recipes/value.h"
 #include "topology/place.h"
 #include "topology/topology.h"
 
@@ -153,6 +154,15 @@ static int open_loop(struct run *run, struct err *err)
     return run->q->quiet ? 0 : echo_open(&run->echo, err);
 }
 
+/* MUSTER_LOG_LIMIT: bytes that are kept of one rank, as "64MiB". */
+static int64_t log_limit(void)
+{
+    const char *text = getenv("MUSTER_LOG_LIMIT");
+    int64_t bytes = 0;
+
+    return text && value_size(text, &bytes, NULL) == 0 ? bytes : 0;
+}
+
 static int open_output(struct run *run, int rank, struct err *err)
 {
     int to = run->q->lines_to_stderr ? STDERR_FILENO : STDOUT_FILENO;
@@ -161,6 +171,7 @@ static int open_output(struct run *run, int rank, struct err *err)
         .host = run_host(run, rank),
         .rank = rank,
         .path = path,
+        .limit = log_limit(),
         .echo = run->echo,
         .fd = { to, STDERR_FILENO },
         .terminal = { isatty(to), isatty(STDERR_FILENO) },

@@ -199,12 +199,26 @@ X
     printf '10%%\r20%%\r\n30%%\r' | cmp - "$MUSTER_HOME"/runs/*/ranks/*.0.log
 }
 
-@test "launch: a reader that goes away or stands still does not stop the run" {
-    set +o pipefail
-    ranks 2 -- sh -c 'i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i + 1)); done; echo >done.$RANK' 2>err | head -1
-    [ -e done.0 ] && [ -e done.1 ]
-    (ranks 2 -- sh -c 'head -c 40000000 /dev/zero | tr "\0" "x" | fold -w 100; echo >slow.$RANK' 2>err) | (while [ ! -e slow.0 ] || [ ! -e slow.1 ]; do sleep 0.1; done; head -c 10 >/dev/null)
+@test "launch: a reader that goes away ends the run, as it ends any program" {
+    ulimit -f 200000
+    run bash -c 'muster launch --gpus 2 --grace 1s -- yes hello 2>err | head -3; echo "${PIPESTATUS[0]}" >rc'
+    [ "$(wc -l <<<"$output")" -eq 3 ]
+    [ "$(cat rc)" = 141 ]
+    grep -q "was stopped: nobody reads muster's output any more" err
+}
+
+@test "launch: a reader that stands still does not stop the run" {
+    (muster launch --gpus 2 -- sh -c 'head -c 40000000 /dev/zero | tr "\0" "x" | fold -w 100; echo >slow.$RANK' 2>err) |
+        (for i in $(seq 300); do [ -e slow.0 ] && [ -e slow.1 ] && break; sleep 0.1; done; head -c 10 >/dev/null)
     [ -e slow.0 ] && [ -e slow.1 ]
+}
+
+@test "launch: a rank that prints without end fills no disk" {
+    MUSTER_LOG_LIMIT=1MiB muster launch --gpus 1 -- sh -c 'yes | head -c 3000000; echo "the end"' >out 2>err
+    grep -q 'from here on the output of rank 0 is not kept: .*File too large' err
+    grep -q ':0: the end' out
+    size=$(stat -c %s "$MUSTER_HOME"/runs/*/ranks/*.log)
+    [ "$size" -le 1048576 ] && [ "$size" -gt 900000 ]
 }
 
 @test "launch: --json prints one object with cause and rank_status" {
