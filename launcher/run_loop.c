@@ -158,6 +158,17 @@ static void read_stream(struct run *run, enum run_source source, int rank, int m
 
 /* ---- ends of ranks ---- */
 
+/* A rank that did not end well while a run is stopped was not there to save with:
+ * the others wait for it in vain, so they get the short grace from here on. */
+static void stop_waiting(struct run *run, const struct run_rank *r)
+{
+    int64_t grace = run->q->grace_ms > 0 ? run->q->grace_ms : RUN_GRACE_MS;
+    int64_t ends = clock_ms() + grace;
+
+    if (run->phase == RUN_ENDING && r->proc.status != 0 && ends < run->phase_ends)
+        run->phase_ends = ends;
+}
+
 /* Everything a rank said before it ended comes before its end. */
 void run_rank_ended(struct run *run, int rank, int wait_status)
 {
@@ -173,6 +184,7 @@ void run_rank_ended(struct run *run, int rank, int wait_status)
     js_put_int(o, "status", r->proc.status);
     js_put_bool(o, "by_muster", r->sent_away);
     run_event_note(run, rank, "exit", o);
+    stop_waiting(run, r);
     if (!r->sent_away)
         watch_exit(run->watch, rank, r->proc.status, r->proc.signo,
                    output_last_words(r->output));

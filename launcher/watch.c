@@ -12,6 +12,8 @@
 #include "launcher/watch_meet.h"
 #include "launcher/watch_place.h"
 
+enum { BLAMED_MS = 2000 };
+
 static const char first_meeting[] = "the first meeting";
 
 struct rank {
@@ -21,7 +23,8 @@ struct rank {
     int aborted;       /* called PMIx_Abort */
     double error_time; /* of its "error" event; HUGE_VAL: none */
     int error_code;
-    char *said; /* text of the abort or error event */
+    int because_of; /* the rank that its "error" event blames; -1: none */
+    char *said;     /* text of the abort or error event */
     char *last_words;
     int64_t seen; /* last sign of life */
 };
@@ -31,7 +34,8 @@ struct watch {
     struct rank *rank;
     struct meetings *meetings;
     struct places *places;
-    int any_exit; /* new exits since the last judgement */
+    int any_exit;         /* new exits since the last judgement */
+    int64_t blamed_until; /* wait so long for a blamed rank to fail; 0: for none */
     int judged;
     struct watch_verdict verdict;
 };
@@ -47,6 +51,7 @@ struct watch *watch_new(const struct watch_config *c, int64_t now)
     for (int r = 0; r < c->world; r++) {
         w->rank[r].plan = c->rank[r];
         w->rank[r].error_time = HUGE_VAL;
+        w->rank[r].because_of = -1;
         w->rank[r].seen = now;
     }
     if (c->expect_arrival)
@@ -116,6 +121,7 @@ static void note_error(struct rank *r, const struct js *e)
         return; /* the first one is the cause */
     r->error_time = js_get_real(e, "t", 0);
     r->error_code = (int)js_get_int(e, "code", 0);
+    r->because_of = (int)js_get_int(e, "because_of", -1);
     free(r->said);
     r->said = xstrdup(js_str(e, "text", ""));
 }
@@ -196,18 +202,41 @@ static const struct watch_verdict *say(struct watch *w, int status, const char *
     return &w->verdict;
 }
 
-static const struct watch_verdict *judge_exits(struct watch *w)
+static int first_failed(const struct watch *w)
 {
-    struct str s = STR_INIT;
-    const struct rank *f;
     int first = -1;
-    const char *cause;
 
-    w->any_exit = 0;
     for (int r = 0; r < w->c.world; r++)
         if (w->rank[r].failed &&
             (first < 0 || came_first(&w->rank[r], &w->rank[first])))
             first = r;
+    return first;
+}
+
+/* The failed rank that `first` blames, else `first`; -1: it is to fail soon. */
+static int root_of(struct watch *w, int first, int64_t now)
+{
+    int root = w->rank[first].because_of;
+
+    if (root < 0 || root >= w->c.world)
+        return first;
+    if (w->rank[root].failed)
+        return root;
+    if (!w->blamed_until)
+        w->blamed_until = now + BLAMED_MS;
+    return now < w->blamed_until ? -1 : first;
+}
+
+static const struct watch_verdict *judge_exits(struct watch *w, int64_t now)
+{
+    struct str s = STR_INIT;
+    const struct rank *f;
+    int first = first_failed(w);
+    const char *cause;
+
+    w->any_exit = 0;
+    if (first >= 0)
+        first = root_of(w, first, now);
     if (first < 0)
         return NULL;
     f = &w->rank[first];
@@ -282,8 +311,8 @@ const struct watch_verdict *watch_judge(struct watch *w, int64_t now)
 
     if (w->judged)
         return &w->verdict;
-    if (w->any_exit)
-        v = judge_exits(w);
+    if (w->any_exit || (w->blamed_until && now >= w->blamed_until))
+        v = judge_exits(w, now);
     if (!v)
         v = judge_places(w);
     if (!v && w->c.meet_timeout_ms > 0)
@@ -301,6 +330,8 @@ int64_t watch_next(const struct watch *w)
         return -1;
     if (w->c.meet_timeout_ms > 0 && opened >= 0)
         next = opened + w->c.meet_timeout_ms;
+    if (w->blamed_until && (next < 0 || w->blamed_until < next))
+        next = w->blamed_until;
     for (int r = 0; w->c.silence_timeout_ms > 0 && r < w->c.world; r++) {
         int64_t t = w->rank[r].seen + w->c.silence_timeout_ms;
         if (!w->rank[r].ended && (next < 0 || t < next))

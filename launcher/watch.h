@@ -6,7 +6,8 @@
  *   failure   The first rank that ends with a status other than 0, dies of a
  *             signal, calls PMIx_Abort, or leaves PMIx without PMIx_Finalize.
  *             Of several that are seen at once: the earliest "error" event, then
- *             an abort, then a signal, then the lowest rank.
+ *             an abort, then a signal, then the lowest rank.  When its "error"
+ *             event blames another rank, that one, which has 2 s to fail too.
  *   meeting   Opens when the first rank arrives somewhere (an "arrive" event, or
  *             PMIx_Init, which a rank joins by connecting) and is complete when
  *             all have.  One that stays open for meet_timeout_ms is a hang: the

@@ -10,9 +10,23 @@
 #include "base/js.h"
 #include "base/mem.h"
 #include "recipes/recipe.h"
+#include "trainer/heartbeat.h"
 #include "trainer/meter.h"
 #include "trainer/ops.h"
 #include "trainer/units.h"
+
+/* Tell the launcher whom to ask for the reason. */
+static int blame(int rank, const char *what, struct err *err)
+{
+    struct js *o = js_object();
+
+    err_set(err, ERR_FAILED, "%s: rank %d could not; its message says why", what, rank);
+    js_put_int(o, "code", ERR_FAILED);
+    js_put_str(o, "text", err_text(err));
+    js_put_int(o, "because_of", rank);
+    heartbeat_send("error", o);
+    return -1;
+}
 
 /* All ranks go on or none: the others say who could not. */
 static int agree(const struct ckpt *c, int rc, const char *what, struct err *err)
@@ -26,8 +40,7 @@ static int agree(const struct ckpt *c, int rc, const char *what, struct err *err
     }
     if (rc || first < 0)
         return rc;
-    return err_set(err, ERR_FAILED, "%s: rank %d could not; its message says why", what,
-                   first);
+    return blame(first, what, err);
 }
 
 static int write_index(const struct ckpt *c, const char *tmp, const struct ckpt_at *at,

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/js.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -109,6 +110,34 @@ static void test_the_starter_may_stop_it(void **state)
     run_result_release(&r);
 }
 
+static int stop_when_all_are_ready(void *arg, const struct js *e)
+{
+    *(int *)arg += strcmp(js_str(e, "event", ""), "ready") == 0;
+    return *(int *)arg == WORLD;
+}
+
+/* Ranks that are to save together cannot, once one of them is gone: they are not
+ * given the long grace of a stop. */
+static void test_no_long_grace_without_all_ranks(void **state)
+{
+    struct run_request q = shell("test $RANK = 1 || trap '' TERM\n"
+                                 "echo '{\"event\":\"ready\"}' >&$MUSTER_EVENT_FD\n"
+                                 "while :; do sleep 0.05; done");
+    struct err err = ERR_INIT;
+    int64_t begun = clock_ms();
+    struct run_result r;
+    int ready = 0;
+
+    (void)state;
+    q.event = stop_when_all_are_ready;
+    q.event_arg = &ready;
+    q.stop_grace_ms = 60000;
+    assert_ok(run_execute(&q, &r, &err), &err);
+    assert_string_equal(r.cause, "stopped");
+    assert_true(clock_ms() - begun < 30000);
+    run_result_release(&r);
+}
+
 /* Events by the contract of heartbeat.h, from any program. */
 static void test_events_make_the_result(void **state)
 {
@@ -160,6 +189,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_after_another),
         cmocka_unit_test(test_the_starter_may_stop_it),
+        cmocka_unit_test(test_no_long_grace_without_all_ranks),
         cmocka_unit_test(test_events_make_the_result),
         cmocka_unit_test(test_nothing_is_left_of_what_cannot_start),
     };

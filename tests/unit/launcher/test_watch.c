@@ -99,6 +99,34 @@ static void test_at_once_the_earliest_error(void **state)
     watch_free(w);
 }
 
+/* A rank that only follows another's failure ends first, as often as not. */
+static void test_the_blamed_rank_is_waited_for(void **state)
+{
+    static const char follows[] =
+        "{\"event\":\"error\",\"t\":20.0,\"code\":1,\"text\":\"rank 4 could not\","
+        "\"because_of\":4}";
+    struct watch *w = start(0, 0, 0);
+
+    (void)state;
+    say(w, 2, 1001, follows);
+    watch_exit(w, 2, 1, 0, "");
+    assert_null(watch_judge(w, 1002));
+    assert_int_equal(watch_next(w), 3002);
+    say(w, 4, 1003, "{\"event\":\"error\",\"t\":20.1,\"code\":3,\"text\":\"no data\"}");
+    watch_exit(w, 4, 3, 0, "");
+    assert_verdict(w, 1004, 3, "rank", 4,
+                   "rank 4 on gn02 ended with status 3: no data");
+    watch_free(w);
+    w = start(0, 0, 0); /* and not for ever */
+    say(w, 2, 1001, follows);
+    watch_exit(w, 2, 1, 0, "");
+    assert_null(watch_judge(w, 1002));
+    assert_null(watch_judge(w, 3001));
+    assert_verdict(w, 3002, 1, "rank", 2,
+                   "rank 2 on gn01 ended with status 1: rank 4 could not");
+    watch_free(w);
+}
+
 static void test_abort_and_improper_end(void **state)
 {
     struct watch *w = start(0, 0, 0);
@@ -266,6 +294,7 @@ int main(void)
         cmocka_unit_test(test_at_once_a_signal_came_first),
         cmocka_unit_test(test_statuses_are_not_signals),
         cmocka_unit_test(test_at_once_the_earliest_error),
+        cmocka_unit_test(test_the_blamed_rank_is_waited_for),
         cmocka_unit_test(test_abort_and_improper_end),
         cmocka_unit_test(test_missing_ranks),
         cmocka_unit_test(test_a_recipe_must_arrive),
