@@ -12,7 +12,7 @@ found = $(shell $(PKG_CONFIG) --exists '$(1)' 2>/dev/null && echo 1 || echo 0)
 # Does a line of C compile and link with these flags?  Never a guess from a file name.
 compiles = $(shell printf '%s\n' '$(1)' | $(CC) -x c - -o /dev/null $(2) 2>/dev/null && echo 1 || echo 0)
 
-ifneq ($(filter-out help clean deps demo test,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out help clean deps demo test soak,$(or $(MAKECMDGOALS),all)),)
 REQUIRED := yaml-0.1=libyaml-dev jansson=libjansson-dev sqlite3=libsqlite3-dev \
             pmix=libpmix-dev ompi-c=libopenmpi-dev openblas=libopenblas-dev
 absent := $(foreach r,$(REQUIRED),$(if $(filter 0,$(call found,$(firstword $(subst =, ,$(r))))),$(lastword $(subst =, ,$(r)))))
@@ -218,6 +218,11 @@ fuzz-run: $(FUZZ)
 	$(Q)for f in $(FUZZ); do mkdir -p $(O)/corpus/$${f##*/fuzz_}; $$f -max_total_time=$(or $(FUZZ_SECONDS),60) \
 	    -max_len=65536 -print_final_stats=1 $(O)/corpus/$${f##*/fuzz_} tests/fuzz/corpus/$${f##*/fuzz_} || exit 1; done
 
+soak: deps ## the long counts: random kills, fuzzing (SEED, COUNT, FUZZ_SECONDS); resumable
+	$(Q)$(MAKE) --no-print-directory programs soak-run
+soak-run: $(PROGS) $(UNITS) $(FUZZ) $(HELPERS)
+	$(Q)O='$(abspath $(O))' sh tests/soak.sh
+
 C_FILES := $(wildcard $(foreach l,$(LAYERS),$(l)/*.[ch] $(l)/*/*.[ch]) tests/*/*.[ch] tests/unit/*/*.[ch] tests/cli/helpers/*.c)
 lint: $(O)/gen/cmds.inc ## layering, dependency and size rules; format; headers; clang-tidy; shellcheck
 	$(Q)sh tests/lint/rules.sh $(wildcard $(LAYERS))
@@ -225,7 +230,7 @@ lint: $(O)/gen/cmds.inc ## layering, dependency and size rules; format; headers;
 	$(Q)for h in $(filter %.h,$(C_FILES)); do \
 	    $(CC) $(OURS) $(CPPFLAGS) -std=gnu11 -fsyntax-only -x c $$h || { echo "$$h does not stand alone"; exit 1; }; done
 	$(Q)printf '%s\n' $(SRCS) $(MAINS) | xargs -P2 -I{} clang-tidy --quiet {} -- $(OURS) $(CPPFLAGS) -std=gnu11 2>/dev/null
-	$(Q)shellcheck -s sh tests/*.sh tests/lint/*.sh && shellcheck -s bash .ci/run
+	$(Q)shellcheck -s sh tests/*.sh tests/lint/*.sh && shellcheck -s bash .ci/run tests/soak/*.sh
 
 format: ## rewrite the sources in the house style
 	clang-format -i $(C_FILES)

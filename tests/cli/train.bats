@@ -250,3 +250,9 @@ same()
         sed 's/.*"arena_bytes": *\([0-9]*\).*"predicted_bytes": *\([0-9]*\).*"peak_resident_bytes": *\([0-9]*\).*/\1 \2 \3/' |
         awk '{ print; exit !($3 >= 0.98 * $1 && $3 > 0.9 * $2 && $3 < 1.1 * $2) }'
 }
+
+@test "random kills and resumes lose nothing (a sample of tests/soak/train_kill.sh)" {
+    run env O="$O" timeout 300 bash "$SRC/tests/soak/train_kill.sh" 6 "$RANDOM"
+    status 0
+    has " 0 failed"
+}
