@@ -211,6 +211,13 @@ cli: $(PROGS) $(HELPERS) $(FAKES) ## command-line tests
 	$(Q)O='$(abspath $(O))' sh tests/run.sh cli
 replay: $(FUZZ) ## run every fuzzer over its saved inputs
 	$(Q)O='$(abspath $(O))' sh tests/run.sh replay
+ifeq ($(CUDA),1)
+bench: $(O)/tests/bench/gpu_grouped
+$(O)/tests/bench/gpu_grouped: tests/bench/gpu_grouped.cu $(O)/trainer/gemm_grouped_sm90.cu.o $(O)/trainer/gemm_grouped_mma.cu.o
+	$(call say,NVCC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(NVCC) -I. -Irecipes $(GENCODE) -std=c++17 -O3 -o $@ $^ $(CUDA_FLAGS) -lcuda
+endif
 bench: $(BENCHES) ## build the benchmarks and the GPU tests; tests/bench/RESULTS.md says how to run them
 fuzz: ## fuzz for FUZZ_SECONDS (60) a target; clang only
 	$(Q)$(MAKE) --no-print-directory MODE=fuzz fuzz-run
