@@ -4,5 +4,5 @@
 
 const struct run_backend *backend_choose(const struct run_request *q)
 {
-    return q->nodes ? &backend_agents : &backend_local;
+    return q->slurm ? &backend_slurm : q->nodes ? &backend_agents : &backend_local;
 }

@@ -7,6 +7,7 @@
 #ifndef LAUNCHER_BACKEND_H
 #define LAUNCHER_BACKEND_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 struct err;
@@ -37,11 +38,13 @@ struct run_backend {
     /* The reader of our output is slow (1), or not any more (0): the ranks shall wait,
      * those whose pipes are not in run->outputs.  NULL: there are none. */
     void (*hold)(struct run *run, int on);
+    /* Each second at least, while the run goes on.  NULL: nothing to do. */
+    void (*tick)(struct run *run, int64_t now);
     /* Also after a failed prepare(), or without it. */
     void (*close)(struct run *run);
 };
 
-extern const struct run_backend backend_local, backend_agents;
+extern const struct run_backend backend_local, backend_agents, backend_slurm;
 
 /* The one that fits the request. */
 const struct run_backend *backend_choose(const struct run_request *q);

@@ -10,6 +10,7 @@
 #include "launcher/agent_wire.h"
 #include "launcher/cmd.h"
 #include "launcher/guard.h"
+#include "launcher/task_agent.h"
 
 /* ---- serve ---- */
 
@@ -66,12 +67,21 @@ static int build(int argc, char **argv, struct err *err)
     return 0;
 }
 
+/* ---- exec: a task of a Slurm step ---- */
+
+static int exec(int argc, char **argv, struct err *err)
+{
+    (void)argc, (void)argv;
+    return task_exec(err);
+}
+
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv, struct err *err);
 } verbs[] = {
     { "serve", serve },
     { "build", build },
+    { "exec", exec },
 };
 
 static int run(int argc, char **argv, struct err *err)
@@ -85,8 +95,8 @@ static int run(int argc, char **argv, struct err *err)
             return verbs[i].run(argc - 1, argv + 1, err);
         }
     return err_set(err, ERR_USAGE,
-                   "muster agent is started by muster itself; its verbs are serve and "
-                   "build");
+                   "muster agent is started by muster itself; its verbs are serve, "
+                   "build and exec");
 }
 
 const struct cmd cmd_agent = { "agent", "muster's hands on a node", run, 1 };

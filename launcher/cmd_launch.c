@@ -21,6 +21,9 @@
 #include "launcher/preflight.h"
 #include "launcher/run.h"
 #include "launcher/run_command.h"
+#include "launcher/slurm_alloc.h"
+#include "launcher/slurm_nodes.h"
+#include "launcher/slurm_step.h"
 #include "recipes/recipe.h"
 #include "topology/place.h"
 #include "topology/topology.h"
@@ -34,7 +37,10 @@ struct launch {
     struct placement *placement;
     struct nodes *nodes; /* agents on the hosts; NULL: all runs here */
     struct strlist defaults;
-    int report; /* --detach: where the starter waits for the run's name; -1 */
+    struct slurm_place slurm; /* in_slurm: the nodes of this allocation */
+    int in_slurm;
+    char **argv; /* as muster got it */
+    int report;  /* --detach: where the starter waits for the run's name; -1 */
 };
 
 /* ---- recipe, machine, placement ---- */
@@ -71,7 +77,18 @@ static int look_at_machine(struct launch *l, struct err *err)
         return 0;
     if (!file && l->has_recipe && *l->recipe.cluster.file)
         file = l->recipe.cluster.file;
-    return topology_from_cluster(file, &l->topology, err);
+    if (!slurm_is_wanted(l->has_recipe ? &l->recipe : NULL, file))
+        return topology_from_cluster(file, &l->topology, err);
+    if (file && *file)
+        return err_set(err, ERR_USAGE,
+                       "cluster.backend: slurm takes its nodes from Slurm; the cluster "
+                       "file %s cannot stand beside it yet",
+                       file);
+    if (slurm_place_read(&l->slurm, err) < 0)
+        return -1;
+    l->in_slurm = 1;
+    l->topology = slurm_topology(&l->slurm);
+    return 0;
 }
 
 /* --gpus, else what the recipe's degrees make, else every GPU there is. */
@@ -114,6 +131,8 @@ static void release(struct launch *l)
     nodes_close(l->nodes);
     strlist_release(&l->defaults);
     placement_free(l->placement);
+    if (l->in_slurm)
+        slurm_place_release(&l->slurm);
     topology_free(l->topology);
     if (l->has_recipe)
         recipe_release(&l->recipe);
@@ -134,6 +153,7 @@ static struct run_request request_of(struct launch *l)
         .placement = l->placement,
         .nodes = l->nodes,
         .defaults = &l->defaults,
+        .slurm = l->in_slurm ? &l->slurm : NULL,
         .command = a->command,
         .resume = a->resume,
         .quiet = a->quiet || a->detach,
@@ -244,6 +264,7 @@ static int check(const struct launch *l, struct err *err)
                                  .recipe = &l->recipe,
                                  .topology = l->topology,
                                  .placement = l->placement,
+                                 .slurm = l->in_slurm ? &l->slurm : NULL,
                                  .level = l->recipe.checks.level };
 
     if (!l->has_recipe || l->a->no_check || l->topology->simulated ||
@@ -288,6 +309,7 @@ static int guarded_launch(struct launch *l, struct err *err)
         return rc < 0 ? -1 : status;
     status = launch(l, err);
     release(l);
+    slurm_release();
     guard_leave();
     return status;
 }
@@ -348,14 +370,72 @@ static int detach(struct launch *l, struct err *err)
     return guarded_launch(l, err);
 }
 
+/* ---- nodes from Slurm ---- */
+
+static int from_outside(struct launch *l, struct err *err)
+{
+    const struct recipe *r = &l->recipe;
+    int world = l->a->gpus, accumulation, shard, replicate;
+    char *self;
+
+    if (l->a->detach)
+        return err_set(err, ERR_USAGE,
+                       "--detach: outside an allocation submit it yourself: sbatch "
+                       "--wrap 'muster launch ...'");
+    if (!world) {
+        shard = r->parallelism.data_parallel_shard_degree;
+        replicate = r->parallelism.data_parallel_replicate_degree;
+        world = shard > 0 && replicate > 0 ? shard * replicate : 0;
+    }
+    if (!world)
+        return err_set(err, ERR_USAGE,
+                       "--gpus N is missing: how many shall Slurm be asked for?");
+    if (recipe_layout(r, world, &shard, &replicate, &accumulation, err) < 0)
+        return -1;
+    self = slurm_self(err);
+    if (!self)
+        return -1;
+    l->argv[0] = self;
+    return slurm_allocate(r, world, l->argv, err);
+}
+
+/* Nothing but the wish for Slurm, without an allocation, is decided here. */
+static int is_from_outside(struct launch *l, int *yes, struct err *err)
+{
+    *yes = 0;
+    if (!l->a->recipe || l->a->dry_run || slurm_is_inside())
+        return 0;
+    if (load_recipe(l, err) < 0)
+        return -1;
+    *yes = l->recipe.cluster.backend == BACKEND_SLURM;
+    if (*yes)
+        return 0;
+    recipe_release(&l->recipe);
+    l->has_recipe = 0;
+    return 0;
+}
+
 static int run(int argc, char **argv, struct err *err)
 {
     struct launch_args a;
     struct launch l = { .a = &a, .report = -1 };
-    int rc = launch_args_parse(argc, argv, &a, err);
+    char **whole = xcalloc((size_t)argc + 2, sizeof(*whole));
+    int rc, outside = 0;
 
-    if (rc != 0)
+    whole[1] = (char *)"launch";
+    for (int i = 1; i < argc; i++)
+        whole[i + 1] = argv[i];
+    l.argv = whole;
+    rc = launch_args_parse(argc, argv, &a, err);
+    if (rc != 0) {
+        free(whole);
         return rc < 0 ? -1 : 0;
+    }
+    if (is_from_outside(&l, &outside, err) < 0)
+        return -1;
+    if (outside)
+        return from_outside(&l, err);
+    free(whole);
     rc = a.detach && !a.dry_run ? detach(&l, err) : guarded_launch(&l, err);
     launch_args_release(&a);
     return rc;

@@ -134,6 +134,7 @@ int preflight_run(const struct preflight *q, struct verdicts *out, struct err *e
         .recipe = q->recipe,
         .topology = q->topology,
         .placement = q->placement,
+        .slurm = q->slurm,
         .quiet = !q->show,
         .lines_to_stderr = 1,
         .start_timeout_ms = MEET_MS,

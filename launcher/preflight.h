@@ -7,6 +7,7 @@
 
 struct err;
 struct placement;
+struct slurm_place;
 struct strlist;
 struct topology;
 struct verdicts;
@@ -17,6 +18,7 @@ struct preflight {
     const struct recipe *recipe;
     const struct topology *topology;
     const struct placement *placement;
+    const struct slurm_place *slurm; /* as in run.h */
     enum level level;
     int show; /* echo the lines that ranks print, to stderr */
 };

@@ -18,6 +18,7 @@ struct nodes;
 struct placement;
 struct recipe;
 struct strlist;
+struct slurm_place;
 struct topology;
 
 enum { RUN_GRACE_MS = 5000 };
@@ -26,6 +27,7 @@ struct run_request {
     const struct recipe *recipe; /* NULL for `launch -- COMMAND` */
     const struct topology *topology;
     const struct placement *placement; /* its world is the number of ranks */
+    const struct slurm_place *slurm;   /* inside this allocation; NULL: not */
     struct nodes *nodes; /* agents on the topology's nodes (node.h); NULL: all here */
     const struct strlist *defaults; /* NAME=VALUE of the network, before muster's own
                                        defaults of a rank's environment; or NULL */

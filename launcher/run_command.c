@@ -14,6 +14,7 @@
 #include "launcher/rank_env.h"
 #include "launcher/run.h"
 #include "launcher/secret.h"
+#include "launcher/slurm_step.h"
 #include "recipes/recipe.h"
 #include "topology/place.h"
 #include "topology/topology.h"
@@ -111,8 +112,10 @@ static char *command_line(const struct run_request *q, int rank, char *const *ar
 {
     struct str s = STR_INIT;
     struct env e;
+    int rc = q->slurm ? slurm_rank_env(q, rank, &e, err)
+                      : rank_env_build(&e, environ, q, rank, err);
 
-    if (rank_env_build(&e, environ, q, rank, err) < 0)
+    if (rc < 0)
         return NULL;
     str_adds(&s, "env");
     add_changes(&s, &e);
@@ -183,6 +186,39 @@ struct js *run_plan_json(const struct run_request *q, const char *dir, struct er
     return NULL;
 }
 
+static void add_local_head(struct str *s, const char *program)
+{
+    str_adds(s, "# starts ");
+    shell_add_word(s, program);
+    str_adds(s, "; added at the start: PMIX_* (the PMIx server of the run), "
+                "MASTER_PORT\n# (a free port, unless set), MUSTER_RUN, "
+                "MUSTER_JOB_KEY, MUSTER_EVENT_FD, MUSTER_GUARD,\n# "
+                "OMPI_MCA_btl_vader_backing_directory (unless set)\n");
+}
+
+static int add_slurm_head(struct str *s, const struct run_request *q,
+                          const char *program, struct err *err)
+{
+    struct strlist argv = { 0 };
+    char *self = slurm_self(err);
+
+    if (!self)
+        return -1;
+    slurm_step_argv(q, self, &argv);
+    str_adds(s, "# one step; RUN_DIR/hosts names the node of each rank\n"
+                "SLURM_HOSTFILE=RUN_DIR/hosts SLURM_PMIX_FENCE=ring ");
+    secret_add_command(s, argv.item);
+    str_adds(s, "\n# whose tasks start ");
+    shell_add_word(s, program);
+    str_adds(s, " with the environment below, sent by muster; what the step gives\n"
+                "# each task (PMIX_*, SLURM_*, CUDA_VISIBLE_DEVICES) is set over it; "
+                "added at the start:\n# MASTER_PORT (a free port, unless set), "
+                "MUSTER_RUN, MUSTER_JOB_KEY, MUSTER_EVENT_FD\n");
+    strlist_release(&argv);
+    free(self);
+    return 0;
+}
+
 char *run_dry(const struct run_request *q, struct err *err)
 {
     struct strlist argv = { 0 };
@@ -190,14 +226,10 @@ char *run_dry(const struct run_request *q, struct err *err)
     char *program = NULL, *line;
     int ok = run_command(q, NULL, &argv, &program, err) == 0;
 
-    if (ok) {
-        str_adds(&s, "# starts ");
-        shell_add_word(&s, program);
-        str_adds(&s, "; added at the start: PMIX_* (the PMIx server of the run), "
-                     "MASTER_PORT\n# (a free port, unless set), MUSTER_RUN, "
-                     "MUSTER_JOB_KEY, MUSTER_EVENT_FD, MUSTER_GUARD,\n# "
-                     "OMPI_MCA_btl_vader_backing_directory (unless set)\n");
-    }
+    if (ok && q->slurm)
+        ok = add_slurm_head(&s, q, program, err) == 0;
+    else if (ok)
+        add_local_head(&s, program);
     for (int r = 0; ok && r < q->placement->world; r++) {
         const char *cpus = rank_cpus(q, r);
         line = command_line(q, r, argv.item, err);

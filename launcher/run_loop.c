@@ -355,6 +355,8 @@ void run_loop(struct run *run)
         reap(run);
         now = clock_ms();
         judge(run, now);
+        if (run->backend->tick)
+            run->backend->tick(run, now);
         go_on_ending(run, now);
         hold_back(run, now);
         end_without_reader(run);

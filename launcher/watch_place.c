@@ -59,13 +59,21 @@ static int same_cpus(const char *a, const char *b)
            CPU_EQUAL(&x, &y);
 }
 
+/* Up to the first dot: a node may call itself by its whole name. */
+static int same_host(const char *a, const char *b)
+{
+    size_t n = strcspn(a, "."), m = strcspn(b, ".");
+
+    return strcmp(a, b) == 0 || (n == m && strncmp(a, b, n) == 0);
+}
+
 /* One rank against its line of the plan. */
 static int off_plan(const struct places *p, int rank, struct str *why)
 {
     const struct watch_plan *want = &p->plan[rank];
     const struct place_seen *got = &p->seen[rank];
 
-    if (*got->host && strcmp(got->host, want->host) != 0)
+    if (*got->host && !same_host(got->host, want->host))
         str_addf(why, "rank %d runs on %s, but the plan puts it on %s", rank, got->host,
                  want->host);
     else if (*want->busid && *got->busid && strcasecmp(got->busid, want->busid) != 0)

@@ -112,16 +112,22 @@ static const char *env_or_none(const char *name)
     return v ? v : "";
 }
 
-struct kv_key kv_job_key(int port)
+struct kv_key kv_key_of(const char *text)
 {
     const struct kv_key low = { 1, 2 }, high = { 3, 4 };
+
+    return (struct kv_key){ kv_siphash(low, text, strlen(text)),
+                            kv_siphash(high, text, strlen(text)) };
+}
+
+struct kv_key kv_job_key(int port)
+{
     const char *secret = getenv("MUSTER_JOB_KEY");
     char *text =
         secret ? xstrdup(secret)
                : xasprintf("%d:%s:%s.%s", port, env_or_none("TORCHELASTIC_RUN_ID"),
                            env_or_none("SLURM_JOB_ID"), env_or_none("SLURM_STEP_ID"));
-    struct kv_key key = { kv_siphash(low, text, strlen(text)),
-                          kv_siphash(high, text, strlen(text)) };
+    struct kv_key key = kv_key_of(text);
 
     free(text);
     return key;

@@ -49,6 +49,7 @@ struct kv_key {
     uint64_t k0, k1;
 };
 struct kv_key kv_job_key(int port);
+struct kv_key kv_key_of(const char *text); /* of MUSTER_JOB_KEY, as ranks have it */
 void kv_random(void *bytes, size_t n);
 /* Proof of the side `who` ('C' rank, 'S' store) over both challenges. */
 void kv_proof(struct kv_key key, char who, const unsigned char *store,

@@ -1,0 +1,484 @@
+/* backend_slurm.c - ranks as tasks of one Slurm step, an agent beside each. */
+#include "launcher/backend.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/js.h"
+#include "base/mem.h"
+#include "launcher/line.h"
+#include "launcher/proc.h"
+#include "launcher/rank_env.h"
+#include "launcher/run_dir.h"
+#include "launcher/run_state.h"
+#include "launcher/slurm_nodes.h"
+#include "launcher/slurm_step.h"
+#include "launcher/task_server.h"
+#include "topology/place.h"
+
+enum { READY_AGENTS, READY_OUT, READY_ERR };
+enum { NAMED = 8 };
+
+struct slurm {
+    struct task_server *agents;
+    struct rank_env_start start;
+    struct task_start what; /* the same for all ranks; env is made for each */
+    char *hostfile, *log;
+    struct proc srun; /* pid 0: not started */
+    int logged;       /* descriptor of srun.log */
+    struct line_buffer line;
+    char words[400]; /* the last that srun said */
+    char *there;     /* [world] said HELLO */
+    int64_t begun;
+    int told; /* srun was told to end the step */
+};
+
+static int slurm_check(const struct run_request *q, struct err *err)
+{
+    char *srun = proc_find("srun", getenv("PATH"), err);
+
+    if (!srun)
+        return -1;
+    free(srun);
+    if (q->give_stdin)
+        return err_set(err, ERR_USAGE,
+                       "--stdin: ranks under Slurm read nothing; give them a file");
+    return 0;
+}
+
+/* ---- what agents say ---- */
+
+static void send_start(struct run *run, int rank)
+{
+    struct slurm *s = run->backend_data;
+    struct task_start st = s->what;
+    struct err err = ERR_INIT;
+    struct env env;
+
+    if (slurm_rank_env(run->q, rank, &env, &err) < 0) {
+        run_end(run, (int)err.code, "start", rank, err_text(&err));
+        err_release(&err);
+        return;
+    }
+    rank_env_finish(&env, &s->start);
+    st.env = (struct strlist){ .item = env.item, .n = env.n };
+    st.cpus = (char *)run->plan[rank].cpus;
+    task_server_start(s->agents, rank, &st);
+    env_release(&env);
+}
+
+/* NULL: the task is where the plan wants it; else why not, the caller's to free(). */
+static char *off_plan(const struct run *run, int rank, const struct js *about)
+{
+    const char *node = js_str(about, "node", "");
+    int64_t pmix = js_get_int(about, "pmix_rank", -1);
+
+    if (pmix < 0)
+        return xasprintf(
+            "rank %d on %s has no PMIx server: srun --mpi=pmix did not provide one "
+            "(`srun --mpi=list` names the plugins; it needs libpmix at run time)",
+            rank, node);
+    if (pmix != rank)
+        return xasprintf("task %d on %s is rank %lld of PMIx: the order of ranks is "
+                         "not the plan's",
+                         rank, node, (long long)pmix);
+    if (!str_eq(node, run_host(run, rank)))
+        return xasprintf("rank %d runs on %s, but the plan puts it on %s: srun did not "
+                         "follow the hostfile",
+                         rank, node, run_host(run, rank));
+    return NULL;
+}
+
+static int on_hello(void *arg, int rank, const struct js *about)
+{
+    struct run *run = arg;
+    struct slurm *s = run->backend_data;
+    char *why = off_plan(run, rank, about);
+
+    s->there[rank] = 1;
+    run_event_note(run, rank, "agent", js_ref((struct js *)about));
+    if (why)
+        run_end(run, ERR_FAILED, "start", rank, why);
+    free(why);
+    if (run->phase == RUN_GOING)
+        send_start(run, rank);
+    else
+        task_server_send(s->agents, rank, TASK_SIGNAL, "\x09", 1);
+    return 0;
+}
+
+static void take_failure(struct run *run, int rank, const char *bytes, size_t n)
+{
+    struct js *o = NULL;
+    char *why;
+
+    if (js_parse(bytes, n, "failure", &o, NULL) < 0)
+        o = js_object();
+    why = xasprintf("rank %d on %s: %s", rank, run_host(run, rank),
+                    js_str(o, "text", "could not be started"));
+    run_end(run, (int)js_get_int(o, "code", ERR_SYSTEM), "start", rank, why);
+    run->rank[rank].sent_away = 1;
+    run_rank_ended(run, rank, W_EXITCODE(127, 0));
+    free(why);
+    js_free(o);
+}
+
+/* Who sent it does not say so: the time limit, scancel, a preemption. */
+static void take_signal(struct run *run, int rank, int signo)
+{
+    char *why;
+
+    if (signo == SIGUSR1 || signo == SIGUSR2 || run->phase != RUN_GOING)
+        return;
+    why =
+        xasprintf("Slurm ended the step: signal %d (%s) at rank %d on %s (time limit, "
+                  "scancel or preemption)",
+                  signo, strsignal(signo), rank, run_host(run, rank));
+    run_end(run, 128 + signo, "stopped", -1, why);
+    free(why);
+}
+
+static void take_exit(struct run *run, int rank, const char *bytes, size_t n)
+{
+    struct js *o = NULL;
+    int raw = W_EXITCODE(ERR_SYSTEM, 0);
+
+    if (js_parse(bytes, n, "exit", &o, NULL) == 0)
+        raw = (int)js_get_int(o, "wait_status", raw);
+    js_free(o);
+    run_rank_ended(run, rank, raw);
+}
+
+static void on_frame(void *arg, int rank, enum task_frame type, const char *bytes,
+                     size_t n)
+{
+    struct run *run = arg;
+
+    if (run->rank[rank].proc.ended)
+        return;
+    if (type == TASK_OUT)
+        run_rank_bytes(run, rank, RUN_OUT, bytes, n);
+    else if (type == TASK_ERR)
+        run_rank_bytes(run, rank, RUN_ERR, bytes, n);
+    else if (type == TASK_EVENT)
+        run_rank_bytes(run, rank, RUN_EVENTS, bytes, n);
+    else if (type == TASK_FAILED)
+        take_failure(run, rank, bytes, n);
+    else if (type == TASK_SIGNAL)
+        take_signal(run, rank, task_frame_signal(bytes, n));
+    else if (type == TASK_EXIT)
+        take_exit(run, rank, bytes, n);
+}
+
+static void give_up_rank(struct run *run, int rank)
+{
+    if (run->rank[rank].proc.ended)
+        return;
+    run->rank[rank].sent_away = 1;
+    run_rank_ended(run, rank, SIGKILL);
+}
+
+static void on_lost(void *arg, int rank)
+{
+    struct run *run = arg;
+    const struct slurm *s = run->backend_data;
+    char *why = xasprintf("rank %d on %s was lost: its agent is gone (killed, or the "
+                          "node or its network is down)%s%s",
+                          rank, run_host(run, rank), *s->words ? "; srun said: " : "",
+                          s->words);
+
+    run_end(run, ERR_FAILED, "rank", rank, why);
+    give_up_rank(run, rank);
+    free(why);
+}
+
+/* ---- srun ---- */
+
+static int is_complaint(const char *line)
+{
+    return strstr(line, "error") || strstr(line, "unrecognized") ||
+           strstr(line, "invalid");
+}
+
+/* What it complains of, rather than what it says after that. */
+static void keep_words(void *arg, const char *bytes, size_t n)
+{
+    struct slurm *s = arg;
+    char line[sizeof(s->words)];
+
+    while (n && (bytes[n - 1] == '\n' || bytes[n - 1] == '\r'))
+        n--;
+    snprintf(line, sizeof(line), "%.*s", (int)n, bytes);
+    if (n && (!is_complaint(s->words) || is_complaint(line)))
+        memcpy(s->words, line, sizeof(line));
+}
+
+static void read_srun(struct slurm *s, int *fd)
+{
+    char buf[8192];
+    ssize_t n;
+
+    while (*fd >= 0 && (n = read(*fd, buf, sizeof(buf))) >= 0) {
+        if (n == 0) {
+            close(*fd);
+            *fd = -1;
+            return;
+        }
+        (void)!write(s->logged, buf, (size_t)n);
+        line_feed(&s->line, buf, (size_t)n, keep_words, s);
+    }
+}
+
+static int open_files(struct run *run, struct slurm *s, struct err *err)
+{
+    struct str hosts = STR_INIT;
+    int rc;
+
+    s->hostfile = xasprintf("%s/hosts", run->dir);
+    s->log = xasprintf("%s/srun.log", run->dir);
+    slurm_step_hosts(run->q, &hosts);
+    rc = run_dir_write(run->dir, "hosts", hosts.text, err);
+    str_release(&hosts);
+    s->logged = open(s->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (rc == 0 && s->logged < 0)
+        rc = err_set(err, ERR_SYSTEM, "%s: %m", s->log);
+    return rc;
+}
+
+static int slurm_prepare(struct run *run, struct err *err)
+{
+    static const struct task_server_calls calls = { on_hello, on_frame, on_lost };
+    struct slurm *s = run->backend_data = xcalloc(1, sizeof(*s));
+
+    s->srun = (struct proc){ .out = -1, .err = -1, .event = -1, .report = -1 };
+    s->there = xcalloc((size_t)run->world, 1);
+    s->logged = -1;
+    rank_env_choose(&s->start, run->id, NULL);
+    if (open_files(run, s, err) < 0 ||
+        task_server_open(&s->agents, run->world, s->start.job_key, &calls, run, err) <
+            0)
+        return -1;
+    run_follow(run->outputs, task_server_fd(s->agents), RUN_BACKEND, READY_AGENTS);
+    return 0;
+}
+
+/* Names that an agent inherits through srun and no rank shall have. */
+static void note_dropped(struct task_start *what, const struct env *rank)
+{
+    for (char **v = environ; *v; v++) {
+        char *name = xstrndup(*v, strcspn(*v, "="));
+        if (!env_get(rank, name))
+            strlist_add(&what->drop, name);
+        free(name);
+    }
+}
+
+static int make_start(struct run *run, const struct run_launch *l, struct err *err)
+{
+    struct slurm *s = run->backend_data;
+    struct env env;
+
+    if (slurm_rank_env(run->q, 0, &env, err) < 0)
+        return -1;
+    note_dropped(&s->what, &env);
+    env_release(&env);
+    strlist_copy(&s->what.argv, &l->argv);
+    s->what.program = xstrdup(l->program);
+    s->what.cwd = getcwd(NULL, 0);
+    s->what.grace_ms = run->q->grace_ms > 0 ? run->q->grace_ms : RUN_GRACE_MS;
+    return s->what.cwd ? 0 : err_set(err, ERR_SYSTEM, "the current folder: %m");
+}
+
+static int start_srun(struct run *run, struct err *err)
+{
+    struct slurm *s = run->backend_data;
+    struct proc_spec spec = { .stdin_fd = -1, .cpus = "", .before = &run->before };
+    struct strlist argv = { 0 };
+    char *self = slurm_self(err), *at = task_server_at(s->agents), *program = NULL;
+    struct env env;
+    int rc = -1;
+
+    slurm_step_env(environ, s->hostfile, &env);
+    env_set(&env, TASK_AT, at);
+    env_set(&env, "MUSTER_JOB_KEY", s->start.job_key);
+    program = self ? proc_find("srun", getenv("PATH"), err) : NULL;
+    if (program) {
+        slurm_step_argv(run->q, self, &argv);
+        spec.program = program;
+        spec.argv = argv.item;
+        spec.env = env.item;
+        rc = proc_spawn(&s->srun, &spec, err);
+        if (rc == 0)
+            rc = proc_started(&s->srun, &spec, err);
+    }
+    env_release(&env);
+    strlist_release(&argv);
+    free(program);
+    free(self);
+    free(at);
+    return rc;
+}
+
+static int slurm_start(struct run *run, const struct run_launch *l, int *rank,
+                       struct err *err)
+{
+    struct slurm *s = run->backend_data;
+
+    *rank = -1;
+    s->begun = clock_ms();
+    if (make_start(run, l, err) < 0 || start_srun(run, err) < 0)
+        return -1;
+    run->alive = run->world;
+    run_follow(run->outputs, s->srun.out, RUN_BACKEND, READY_OUT);
+    run_follow(run->outputs, s->srun.err, RUN_BACKEND, READY_ERR);
+    return 0;
+}
+
+static void slurm_ready(struct run *run, int id)
+{
+    struct slurm *s = run->backend_data;
+
+    if (id == READY_AGENTS)
+        task_server_poll(s->agents);
+    else
+        read_srun(s, id == READY_OUT ? &s->srun.out : &s->srun.err);
+}
+
+/* Tasks that never came will not come any more; the others' last words are on their
+ * way. */
+static void slurm_child(struct run *run, pid_t pid, int wait_status)
+{
+    struct slurm *s = run->backend_data;
+    char *why;
+
+    if (pid != s->srun.pid || s->srun.ended)
+        return;
+    read_srun(s, &s->srun.out);
+    read_srun(s, &s->srun.err);
+    proc_reaped(&s->srun, wait_status);
+    why = xasprintf("srun ended with status %d before all ranks were there%s%s; %s",
+                    s->srun.status, *s->words ? ": " : "", s->words, s->log);
+    for (int r = 0; r < run->world; r++)
+        if (!s->there[r] && !run->rank[r].proc.ended) {
+            run_end(run, ERR_FAILED, "start", -1, why);
+            give_up_rank(run, r);
+        }
+    free(why);
+}
+
+/* ---- doing something to ranks ---- */
+
+static void send_all(struct run *run, int signo)
+{
+    struct slurm *s = run->backend_data;
+    char byte = (char)signo;
+
+    for (int r = 0; r < run->world; r++)
+        if (!run->rank[r].proc.ended)
+            task_server_send(s->agents, r, TASK_SIGNAL, &byte, 1);
+}
+
+static int any_there(const struct run *run)
+{
+    const struct slurm *s = run->backend_data;
+
+    for (int r = 0; r < run->world; r++)
+        if (task_server_has(s->agents, r))
+            return 1;
+    return 0;
+}
+
+/* TERM makes srun kill the step at once: only when nobody there deserves grace. */
+static void slurm_end(struct run *run, int signo)
+{
+    struct slurm *s = run->backend_data;
+
+    for (int r = 0; r < run->world; r++)
+        run->rank[r].sent_away |= !run->rank[r].proc.ended;
+    send_all(run, signo);
+    if ((signo == SIGKILL || !any_there(run)) && !s->told) {
+        proc_signal(&s->srun, SIGTERM);
+        s->told = s->srun.pid > 0;
+    }
+}
+
+static int slurm_is_empty(const struct run *run)
+{
+    const struct slurm *s = run->backend_data;
+
+    return s->srun.pid == 0 || s->srun.ended;
+}
+
+/* ---- the deadline of the start ---- */
+
+static void name_missing(const struct run *run, struct str *text)
+{
+    const struct slurm *s = run->backend_data;
+    int n = 0;
+
+    for (int r = 0; r < run->world; r++)
+        if (!s->there[r] && n++ < NAMED)
+            str_addf(text, "%srank %d on %s", n > 1 ? ", " : "", r, run_host(run, r));
+    if (n > NAMED)
+        str_addf(text, " and %d more", n - NAMED);
+}
+
+static void slurm_tick(struct run *run, int64_t now)
+{
+    const struct slurm *s = run->backend_data;
+    int64_t limit = run->q->start_timeout_ms;
+    struct str who = STR_INIT, why = STR_INIT;
+
+    if (limit <= 0 || run->phase != RUN_GOING || now - s->begun < limit)
+        return;
+    name_missing(run, &who);
+    if (who.len) {
+        str_addf(&why, "tasks did not reach muster within %lld s: %s%s%s",
+                 (long long)(limit / 1000), who.text, *s->words ? "; srun said: " : "",
+                 s->words);
+        run_end(run, ERR_TIMEOUT, "timeout", -1, why.text);
+    }
+    str_release(&who);
+    str_release(&why);
+}
+
+static void slurm_close(struct run *run)
+{
+    struct slurm *s = run->backend_data;
+
+    if (!s)
+        return;
+    task_server_close(s->agents);
+    proc_close(&s->srun);
+    if (s->logged >= 0)
+        close(s->logged);
+    s->what.cpus = NULL;
+    task_start_release(&s->what);
+    str_release(&s->line.held);
+    free(s->there);
+    free(s->hostfile);
+    free(s->log);
+    free(s);
+    run->backend_data = NULL;
+}
+
+const struct run_backend backend_slurm = {
+    .name = "slurm",
+    .check = slurm_check,
+    .prepare = slurm_prepare,
+    .start = slurm_start,
+    .ready = slurm_ready,
+    .child = slurm_child,
+    .signal = send_all,
+    .end = slurm_end,
+    .is_empty = slurm_is_empty,
+    .tick = slurm_tick,
+    .close = slurm_close,
+};

@@ -1,0 +1,229 @@
+# muster launch inside and outside an allocation of a real Slurm, 2 nodes of 8 GPUs.
+load lib
+
+setup_file()
+{
+    LAB=$(mktemp -d /tmp/slurm.XXXXXX)
+    export LAB SKIP=
+    SKIP=$("$BATS_TEST_DIRNAME/../lab/slurm.sh" start 2 "$LAB/lab" 2>&1) || SKIP=${SKIP:-no reason}
+    [ -n "$SKIP" ] || eval "$("$BATS_TEST_DIRNAME/../lab/slurm.sh" env "$LAB/lab")"
+    export SKIP
+}
+
+teardown_file()
+{
+    "$BATS_TEST_DIRNAME/../lab/slurm.sh" stop "$LAB/lab"
+    rm -rf "$LAB"
+}
+
+here()
+{
+    [ -z "$SKIP" ] || skip "$SKIP"
+    unset SLURM_JOB_ID
+    cat >sim.yaml <<'Y'
+name: sim
+model: {preset: qwen3-30b-a3b}
+training: {seq_len: 4096, local_batch_size: 2, steps: 4, log_interval: 1}
+parallelism: {data_parallel_shard_degree: 8, data_parallel_replicate_degree: -1}
+activation_checkpoint: {mode: full}
+data: {path: none/*.bin}
+cluster: {device: sim}
+Y
+}
+
+# alloc OPTION... -- COMMAND...: in an allocation of both nodes
+alloc() { run timeout 100 salloc -Q -N2 --gres=gpu:8 "$@"; }
+sim() { here; MUSTER_SIM="time=0.01,$1" alloc muster launch sim.yaml "${@:2}"; }
+result() { cat "$MUSTER_HOME"/runs/*/result.json; }
+
+gone() { if pgrep -f "$1"; then return 1; fi; }
+
+# No process of this test's run is left on any node.
+nothing_left()
+{
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        left=$(pgrep -f "$MUSTER_HOME|muster agent exec" || true)
+        [ -n "$left" ] || return 0
+        sleep 0.5
+    done
+    ps -o pid,args -p $left
+    return 1
+}
+
+@test "slurm: 2 x 8 ranks meet by PMIx, in the order of the plan" {
+    sim seed=1 --gpus 16
+    status 0
+    has '16 ranks by pmix'
+    has 'simulated step 4'
+    events=$(cat "$MUSTER_HOME"/runs/*/events.jsonl)
+    for r in 0 7 8 15; do
+        node=n$((r / 8 + 1))
+        line=$(grep '"event": *"agent"' <<<"$events" | grep "\"rank\": *$r,")
+        for want in "\"node\": *\"$node\"" "\"host\": *\"$node\"" "\"pmix_rank\": *$r,"; do
+            grep -q "$want" <<<"$line"
+        done
+    done
+    [ "$(grep -c '"event": *"agent"' <<<"$events")" -eq 16 ]
+}
+
+@test "B13: rank 0 and the master are on the first node of the hostfile" {
+    here
+    alloc muster launch --gpus 16 -- sh -c 'echo $RANK $SLURM_PROCID $PMIX_RANK $LOCAL_RANK $(hostname) $MASTER_ADDR $WORLD_SIZE'
+    status 0
+    has 'n1:0: 0 0 0 0 n1 n1 16'
+    has 'n2:13: 13 13 13 5 n2 n1 16'
+    [ "$(sort -u "$MUSTER_HOME"/runs/*/hosts | xargs)" = 'n1 n2' ]
+    [ "$(sed -n 9p "$MUSTER_HOME"/runs/*/hosts)" = n2 ]
+}
+
+@test "C02: a MASTER_ADDR of the user stays" {
+    here
+    MASTER_ADDR=gn08-ib alloc muster launch --gpus 2 -- sh -c 'echo at $MASTER_ADDR'
+    status 0
+    has ':1: at gn08-ib'
+}
+
+@test "C15: the environment arrives byte for byte" {
+    here
+    export NCCL_IB_HCA=mlx5_0,mlx5_1 X='a b;c"d' Y=é Z= SLURM_EXPORT_ENV=NONE
+    alloc muster launch --gpus 16 -- sh -c 'cat /proc/$$/environ >env.$RANK'
+    status 0
+    for r in 0 15; do
+        for v in 'Z=' 'NCCL_IB_HCA=mlx5_0,mlx5_1' 'X=a b;c"d' 'Y=é' "PATH=$PATH" "SLURM_PROCID=$r"; do
+            grep -azqxF -- "$v" env.$r || { echo "no $v"; false; }
+        done
+        [ "$(grep -azc '^MUSTER_AGENT_AT=' env.$r)" -eq 0 ]
+    done
+}
+
+@test "slurm: an Open MPI program runs as it is" {
+    here
+    alloc muster launch --gpus 4 -- mpi_hello
+    status 0
+    [ "$(grep -c 'of 4: ring ok, sum 6' <<<"$output")" -eq 4 ]
+}
+
+@test "slurm: how ranks end is told as it is on one machine" {
+    here
+    alloc muster launch --gpus 16 --grace 2s -- sh -c 'if [ $RANK = 9 ]; then echo "disk is full" >&2; exit 7; fi; sleep 60'
+    status 7
+    has 'rank 9 on n2'
+    has 'its last words: disk is full'
+    nothing_left
+    sim crash=3@2 --gpus 16 --grace 2s
+    status 139
+    has 'rank 3 on n1 died of signal 11'
+    nothing_left
+}
+
+@test "slurm: a silent rank is named, and deaf ones are killed" {
+    sim wedge=12@2 --gpus 16 --silence-timeout 3s --grace 1s
+    status 5
+    has 'no sign of life for 3 s: rank 12 on n2'
+    nothing_left
+}
+
+@test "slurm: descendants that hide are ended with their rank" {
+    here
+    alloc muster launch --gpus 2 --grace 1s -- sh -c 'setsid sh -c "trap : TERM; sleep 61; sleep 61" & exit 0'
+    status 0
+    gone 'sleep 6[1]'
+}
+
+@test "slurm: the launcher is killed: nothing is left, the nodes are free again" {
+    here
+    salloc -Q -N2 --gres=gpu:8 muster launch --gpus 16 --grace 1s -- sh -c 'echo up; sleep 77' >out 2>&1 &
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        [ "$(grep -c up out)" -ge 16 ] && break
+        sleep 0.2
+    done
+    launcher=$(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' "$MUSTER_HOME"/runs/*/run.json)
+    [ "$launcher" -gt 1 ]
+    kill -KILL "$launcher"
+    wait || true
+    gone 'sleep 7[7]'
+    nothing_left
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        [ "$(squeue -h | wc -l)" -eq 0 ] && break
+        sleep 0.5
+    done
+    [ "$(squeue -h | wc -l)" -eq 0 ]
+}
+
+@test "slurm: an agent that is killed is a rank that was lost" {
+    here
+    salloc -Q -N2 --gres=gpu:8 muster launch --gpus 16 --grace 1s -- sh -c 'echo up; sleep 78' >out 2>&1 &
+    job=$!
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        [ "$(grep -c up out)" -ge 16 ] && break
+        sleep 0.2
+    done
+    agent=$(sed -n 's/.*"rank": *11,.*"event": *"agent".*"pid": *\([0-9]*\),.*/\1/p' "$MUSTER_HOME"/runs/*/events.jsonl)
+    # a pid of the lab's own namespace: find it from here
+    for p in $(pgrep -f 'muster agent exec'); do
+        [ "$(awk '/^NSpid/ { print $NF }' /proc/$p/status)" != "$agent" ] || kill -KILL "$p"
+    done
+    rc=0
+    wait $job || rc=$?
+    [ $rc -eq 1 ]
+    grep -q 'rank 11 on n2 was lost' out
+    nothing_left
+}
+
+@test "slurm: scancel of the step stops the run, and says so" {
+    here
+    salloc -Q -N2 --gres=gpu:8 muster launch --gpus 16 --grace 1s -- sh -c 'echo up; sleep 79' >out 2>&1 &
+    job=$!
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        [ "$(grep -c up out)" -ge 16 ] && break
+        sleep 0.2
+    done
+    scancel --signal=TERM "$(squeue -h -s -o %i | grep -v extern | head -1)"
+    rc=0
+    wait $job || rc=$?
+    [ $rc -eq 143 ]
+    grep -q 'Slurm ended the step' out
+    nothing_left
+}
+
+@test "B14, C01: too few nodes, no PMIx, and what is not there yet" {
+    sim seed=1 --gpus 32
+    status 2
+    has '2 nodes x 8 = 16 GPUs'
+    alloc muster launch sim.yaml --gpus 16 --set cluster.slurm.args='[--mpi=none]'
+    status 1
+    has 'has no PMIx server'
+    alloc muster launch sim.yaml --gpus 16 --set cluster.slurm.args='[--no-such-option]'
+    status 1
+    has 'srun ended with status'
+    has 'no-such-option'
+    alloc env SLURM_HET_SIZE=2 muster launch sim.yaml --gpus 16
+    status 2
+    has 'heterogeneous'
+    nothing_left
+}
+
+@test "slurm: outside an allocation nodes are asked for and given back" {
+    here
+    MUSTER_SIM=time=0.01 run timeout 100 muster launch sim.yaml --gpus 16 --set cluster.backend=slurm
+    status 0
+    has 'is done, 16 ranks; simulated'
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        [ "$(squeue -h | wc -l)" -eq 0 ] && break
+        sleep 0.5
+    done
+    [ "$(squeue -h | wc -l)" -eq 0 ]
+    MUSTER_SIM=exit=5@2:9,time=0.01 run timeout 100 muster launch sim.yaml --gpus 16 --set cluster.backend=slurm
+    status 9
+    has 'rank 5 on n1'
+    run muster launch sim.yaml --gpus 20 --set cluster.backend=slurm
+    status 2
+}
+
+@test "slurm: --dry-run shows the step" {
+    sim seed=1 --gpus 16 --dry-run
+    status 0
+    has 'srun --jobid='
+    has '--distribution=arbitrary'
+    has '# rank 8 on n2'
+}
