@@ -3,7 +3,18 @@
  * A unit is what FSDP gathers at once: the embedding, one decoder layer, the
  * head (final norm and output matrix).  Its parameters lie in one flat buffer;
  * unit_layout() is the only place that knows where.  Gradients have the same
- * layout, in FP32. */
+ * layout, in FP32.
+ *
+ * A decoder layer, for its input x and position pos (norm is RMSNorm, R is RoPE):
+ *   n1  = norm(x, w1)
+ *   q_h = R(norm(Wq_h n1, wq), pos)   k_g = R(norm(Wk_g n1, wk), pos)   v_g = Wv_g n1
+ *   mid = x + Wo [softmax(q_h k_g^T / sqrt(hd)) v_g]_h        causal, g = h KV / H
+ *   n2  = norm(mid, w2)               p = softmax(Wg n2)
+ *   out = mid + sum over chosen e of c_e W2_e (silu(W1_e n2) * (W3_e n2))
+ *             + W2_s (silu(W1_s n2) * (W3_s n2))              with a shared expert
+ * The top_k of p + bias are chosen; c_e = route_scale p_e / (sum of the chosen p, if
+ * renormalise).  Each step is an op of ops.h, with its gradient.  The loss
+ * is the sum over counted tokens of -log softmax(Wv norm(x, w))[target]. */
 #ifndef TRAINER_LAYERS_H
 #define TRAINER_LAYERS_H
 
@@ -36,7 +47,8 @@ enum unit_kind { UNIT_EMBED, UNIT_LAYER, UNIT_HEAD };
  *               mlp.shared_expert.w13, .w2               [2 Fs, D], [D, Fs]
  *   UNIT_HEAD   norm.weight                              [D]
  *               lm_head.weight, unless tied              [V, D]
- * With the prefix "model." for embed_tokens, norm and the layers.  Weight decay
+ * With the prefix "model." for embed_tokens, norm and the layers.  transformers 5
+ * holds w13 and w2 as experts.gate_up_proj and experts.down_proj.  Weight decay
  * applies to all (as torchtitan's Qwen3 recipe has it).  Matrices start normal with
  * init_std; o_proj and w2 of either kind with init_std / sqrt(2 layers). */
 struct unit_tensor {
@@ -106,7 +118,7 @@ struct work {
     void *dhs;            /* T,2 shared_ffn or NULL */
     float *rstd;          /* T   of the final norm */
     float *loss;          /* T */
-    void *logits_chunk;   /* loss_chunk,V; shares its place with q .. act_s */
+    void *logits_chunk;   /* loss_chunk,V; shares its place with q .. dhs */
 };
 
 struct layer_ctx {

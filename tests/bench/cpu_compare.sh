@@ -1,6 +1,6 @@
 #!/bin/sh
 # cpu_compare.sh [ROUNDS [STEPS [THREADS]]] - cpu_step against cpu_torch.py, in turn, so that a busy
-# machine disturbs all alike.  PYTHON: one with torch.  O: the build folder.
+# machine disturbs all alike.  PYTHON: one with torch.  O: the build folder.  VARIANTS: of cpu_torch.py.
 # Prints least and median of the wall time, and of the processor time of all threads.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -17,13 +17,10 @@ run()
 i=0
 while [ "$i" -lt "$rounds" ]; do
     i=$((i + 1))
-    for mode in eager compile; do
-        for experts in grouped loop bmm; do
-            case $mode-$experts in compile-bmm) continue ;; esac
-            run "muster" "${O:-build}/tests/bench/cpu_step" -n "$steps" -t "$threads"
-            run "torch-$mode-$experts" "${PYTHON:-python3}" tests/bench/cpu_torch.py --mode "$mode" \
-                --experts "$experts" --steps "$steps" --threads "$threads" --warmup 2
-        done
+    for variant in ${VARIANTS:-eager-grouped eager-loop compile-grouped compile-loop}; do
+        run "muster" "${O:-build}/tests/bench/cpu_step" -n "$steps" -t "$threads"
+        run "torch-$variant" "${PYTHON:-python3}" tests/bench/cpu_torch.py --mode "${variant%-*}" \
+            --experts "${variant#*-}" --steps "$steps" --threads "$threads" --warmup 2
     done
 done
 
