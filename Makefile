@@ -20,6 +20,9 @@ ifneq ($(strip $(absent)),)
   $(error not installed: $(absent); run `make deps`, or apt-get install them)
 endif
 
+# libssh reads keys and speaks the protocol; libcrypto (which it stands on) hashes names.
+LIBSSH ?= $(if $(filter 1,$(call found,libssh)),$(call found,libcrypto),0)
+
 NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(shell ls /usr/local/cuda/bin/nvcc 2>/dev/null))
 CUDA_HOME := $(if $(NVCC),$(abspath $(dir $(shell readlink -f $(NVCC)))..))
 CUDA_FLAGS := $(if $(NVCC),-I$(CUDA_HOME)/include -L$(CUDA_HOME)/lib64 -L$(CUDA_HOME)/lib64/stubs)
@@ -50,15 +53,17 @@ endif
 
 # -iquote, not -I: our recipes/yaml.h must never answer for <yaml.h>.
 OURS := -iquote . -iquote recipes -iquote tests/unit -iquote $(O)
-CPPFLAGS += -D_GNU_SOURCE -DMUSTER_VERSION='"$(VERSION)"' -DHAVE_CUDA=$(CUDA) -DHAVE_NCCL=$(NCCL) -DHAVE_CUDNN=$(CUDNN)
-PKGS   := yaml-0.1 jansson sqlite3 pmix openblas
+CPPFLAGS += -D_GNU_SOURCE -DMUSTER_VERSION='"$(VERSION)"' -DHAVE_CUDA=$(CUDA) -DHAVE_NCCL=$(NCCL) -DHAVE_CUDNN=$(CUDNN) \
+            -DHAVE_LIBSSH=$(LIBSSH)
+PKGS_SSH := $(if $(filter 1,$(LIBSSH)),libssh libcrypto)
+PKGS   := yaml-0.1 jansson sqlite3 pmix openblas $(PKGS_SSH)
 MPI_C  := $(shell $(PKG_CONFIG) --cflags ompi-c 2>/dev/null)
 MPI_L  := $(shell $(PKG_CONFIG) --libs ompi-c 2>/dev/null)
 CPPFLAGS += $(shell $(PKG_CONFIG) --cflags $(PKGS) 2>/dev/null) $(MPI_C)
 CFLAGS ?=
 ALL_CFLAGS := -std=gnu11 -fopenmp-simd $(WARN) $(OPT_$(MODE)) $(CFLAGS)
 pkg_libs = $(shell $(PKG_CONFIG) --libs $(1) 2>/dev/null)
-LIBS_muster := $(call pkg_libs,yaml-0.1 jansson sqlite3 pmix) -ldl -lpthread -lm
+LIBS_muster := $(call pkg_libs,yaml-0.1 jansson sqlite3 pmix $(PKGS_SSH)) -ldl -lpthread -lm
 LIBS_rank   := $(call pkg_libs,yaml-0.1 jansson pmix openblas) $(MPI_L) -ldl -lpthread -lm
 LIBS_all    := $(call pkg_libs,$(PKGS)) $(MPI_L) -ldl -lpthread -lm
 
@@ -78,6 +83,9 @@ SRCS  := $(filter-out $(MAINS),$(sort $(foreach l,$(LAYERS),$(wildcard $(l)/*.c 
 CMDS  := $(patsubst launcher/cmd_%.c,%,$(sort $(wildcard launcher/cmd_*.c)))
 # The CUDA module: *.cu and *_cuda.c files, in a shared object that muster-train loads when asked.
 CUS   := $(if $(filter 1,$(CUDA)),$(sort $(wildcard trainer/*.cu)))
+# Without libssh, one file stands in the place of its door and refuses.
+SSH_DOOR := $(patsubst %,launcher/ssh_%.c,link run tcp hop trust auth tunnel)
+SRCS  := $(filter-out $(if $(filter 1,$(LIBSSH)),launcher/ssh_absent.c,$(SSH_DOOR)),$(SRCS))
 CUDA_C := $(sort $(wildcard trainer/*_cuda.c trainer/*_nccl*.c trainer/*_cudnn.c))
 SRCS  := $(filter-out $(CUDA_C),$(SRCS))
 CUDA_C := $(if $(filter 1,$(CUDA)),$(if $(filter 1,$(NCCL)),$(CUDA_C),$(filter-out trainer/coll_nccl%,$(CUDA_C))))
@@ -158,8 +166,11 @@ define layer_units
 $(filter $(O)/tests/unit/$(1)/%,$(UNITS)): $(O)/%: $(O)/%.o $(call below,$(1))
 endef
 $(foreach l,$(LAYERS),$(if $(filter $(O)/tests/unit/$(l)/%,$(UNITS)),$(eval $(call layer_units,$(l)))))
-# Helpers are ranks too: they may use what muster-train is made of.
-$(HELPERS): $(O)/%: $(O)/%.o $(filter-out %/launcher.a %/checks.a,$(LIBS))
+# Helpers are ranks too: they may use what muster-train is made of.  Those named ssh_* try
+# the launcher's own parts.
+SSH_HELPERS := $(filter $(O)/tests/cli/helpers/ssh_%,$(HELPERS))
+$(filter-out $(SSH_HELPERS),$(HELPERS)): $(O)/%: $(O)/%.o $(filter-out %/launcher.a %/checks.a,$(LIBS))
+$(SSH_HELPERS): $(O)/%: $(O)/%.o $(LIBS)
 $(BENCHES): $(O)/%: $(O)/%.o $(LIBS)
 ifeq ($(MODE),fuzz)
 $(FUZZ): LINK := -fsanitize=fuzzer
@@ -237,7 +248,7 @@ lint: $(O)/gen/cmds.inc ## layering, dependency and size rules; format; headers;
 	$(Q)for h in $(filter %.h,$(C_FILES)); do \
 	    $(CC) $(OURS) $(CPPFLAGS) -std=gnu11 -fsyntax-only -x c $$h || { echo "$$h does not stand alone"; exit 1; }; done
 	$(Q)printf '%s\n' $(SRCS) $(MAINS) | xargs -P2 -I{} clang-tidy --quiet {} -- $(OURS) $(CPPFLAGS) -std=gnu11 2>/dev/null
-	$(Q)shellcheck -s sh tests/*.sh tests/lint/*.sh && shellcheck -s bash .ci/run tests/soak/*.sh
+	$(Q)shellcheck -s sh tests/*.sh tests/lint/*.sh tests/lab/*.sh && shellcheck -s bash .ci/run tests/soak/*.sh
 
 format: ## rewrite the sources in the house style
 	clang-format -i $(C_FILES)
@@ -246,11 +257,11 @@ config: ## what will be built, and why
 	@echo 'mode  $(MODE), into $(O)'
 	@echo 'cc    $(CC) $(ALL_CFLAGS)'
 	@echo 'pmix  $(shell $(PKG_CONFIG) --modversion pmix)   mpi $(shell $(PKG_CONFIG) --modversion ompi-c)   blas $(shell $(PKG_CONFIG) --modversion openblas)'
-	@echo 'cuda  $(if $(filter 1,$(CUDA)),$(NVCC),no)   nccl $(NCCL)   cudnn $(CUDNN)'
+	@echo 'cuda  $(if $(filter 1,$(CUDA)),$(NVCC),no)   nccl $(NCCL)   cudnn $(CUDNN)   libssh $(LIBSSH)'
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
-	@echo; echo '  MODE=release|debug|asan|tsan|cov|fuzz  CC=gcc|clang  CUDA=0|1  NCCL=0|1  CUDNN=0|1  V=1  O=dir'
+	@echo; echo '  MODE=release|debug|asan|tsan|cov|fuzz  CC=gcc|clang  CUDA=0|1  NCCL=0|1  CUDNN=0|1  LIBSSH=0|1  V=1  O=dir'
 
 clean: ## remove build/
 	rm -rf build
@@ -258,4 +269,4 @@ clean: ## remove build/
 Q   := $(if $(V),,@)
 say  = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2:$(O)/%=%)')
 
--include $(shell find $(O) -name '*.d' 2>/dev/null)
+-include $(shell find $(O) -type f -name '*.d' 2>/dev/null)

@@ -145,6 +145,21 @@ static int look_cudnn(const struct doctor_item *item, char **text)
     return 1;
 }
 
+/* const char *ssh_version(int newer_than), with a build that uses it */
+static int look_ssh(const struct doctor_item *item, char **text)
+{
+    const char *(*version)(int);
+    void *library, *symbol = find_symbol(item, &library, text);
+
+    if (!symbol)
+        return 0;
+    memcpy(&version, &symbol, sizeof(version));
+    *text = xasprintf("%s (%s)%s", version(0), item->of,
+                      HAVE_LIBSSH ? "" : ", but this muster was built without it");
+    dlclose(library);
+    return HAVE_LIBSSH;
+}
+
 /* --- GPUs ------------------------------------------------------------------------- */
 
 static int look_driver(const struct doctor_item *item, char **text)
@@ -237,8 +252,10 @@ static const struct doctor_item items[] = {
       "running in Slurm's allocations", "apt-get install slurm-client, or load its module" },
     { "srun", 0, look_program, "srun", "--version",
       "starting ranks through Slurm", "apt-get install slurm-client, or load its module" },
+    { "libssh", 0, look_ssh, "libssh.so.4", "ssh_version",
+      "running on hosts without Slurm", "apt-get install libssh-dev, then make" },
     { "ssh", 0, look_program, "ssh", "-V",
-      "running on hosts without Slurm", "apt-get install openssh-client" },
+      "trying a host by hand; muster itself does not need it", "apt-get install openssh-client" },
     { "mpirun", 0, look_program, "mpirun", "--version",
       "starting muster-train by hand; muster itself does not need it", "apt-get install openmpi-bin" },
     { "libibnetdisc", 0, look_library, "libibnetdisc.so.5", "ibnd_discover_fabric",

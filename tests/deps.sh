@@ -4,7 +4,8 @@
 set -eu
 
 packages='gcc make pkg-config libc6-dev libyaml-dev libjansson-dev libsqlite3-dev
-libpmix-dev libopenmpi-dev openmpi-bin libopenblas-dev libcmocka-dev bats procps'
+libpmix-dev libopenmpi-dev openmpi-bin libopenblas-dev libcmocka-dev bats procps
+libssh-dev libssl-dev openssh-client iproute2'
 
 missing=
 for p in $packages; do
