@@ -11,6 +11,8 @@ O=${O:-build} AC=${AC:-none} PYTHON=${PYTHON:-python3}
 [ $# -gt 0 ] || set -- ops layers
 work=$(mktemp -d) || exit 4
 trap 'rm -rf "$work"' EXIT
+MUSTER_CUDA_MODULE=$(cd "$O/lib" && pwd)/muster-cuda.so
+export MUSTER_CUDA_MODULE
 export NCCL_NVLS_ENABLE="${NCCL_NVLS_ENABLE:-0}" OPENBLAS_NUM_THREADS=1
 
 ops()
