@@ -1,0 +1,251 @@
+/* Tasks of a Slurm step: frames, what to start, the launcher's side of the
+ * connection, and the lines of scontrol that say what a job was given. */
+#include <arpa/inet.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/js.h"
+#include "base/mem.h"
+#include "launcher/slurm_nodes.h"
+#include "launcher/task_server.h"
+#include "launcher/task_wire.h"
+#include "test.h"
+#include "trainer/kvdial.h"
+
+static void test_frames(void **state)
+{
+    struct str s = STR_INIT;
+    enum task_frame type;
+    const char *bytes;
+    size_t n;
+
+    (void)state;
+    task_frame_add(&s, TASK_OUT, "a\0b", 3);
+    task_frame_add(&s, TASK_ERR, NULL, 0);
+    for (size_t k = 0; k < TASK_HEAD + 3; k++)
+        assert_int_equal(task_frame_parse(s.text, k, &type, &bytes, &n), 0);
+    assert_int_equal(task_frame_parse(s.text, s.len, &type, &bytes, &n), TASK_HEAD + 3);
+    assert_int_equal(type, TASK_OUT);
+    assert_int_equal(n, 3);
+    assert_memory_equal(bytes, "a\0b", 3);
+    assert_int_equal(
+        task_frame_parse(s.text + TASK_HEAD + 3, TASK_HEAD, &type, &bytes, &n),
+        TASK_HEAD);
+    assert_int_equal(task_frame_parse("\x63\0\0\0\0", 5, &type, &bytes, &n), -1);
+    assert_int_equal(task_frame_parse("\x02\xff\xff\xff\xff", 5, &type, &bytes, &n),
+                     -1);
+    assert_int_equal(task_frame_signal("\x0f", 1), 15);
+    assert_int_equal(task_frame_signal("\x0f\x0f", 2), 0);
+    assert_int_equal(task_frame_signal("\x7f", 1), 0);
+    str_release(&s);
+}
+
+/* C15: commas, quotes, bytes that are no UTF-8, values that are empty. */
+static void test_start(void **state)
+{
+    struct task_start in = { .cwd = (char *)"/a b",
+                             .cpus = (char *)"0-3",
+                             .program = (char *)"/bin/x",
+                             .grace_ms = 1234 };
+    struct task_start out;
+    struct err err = ERR_INIT;
+    struct str s = STR_INIT;
+    size_t n;
+
+    (void)state;
+    strlist_add(&in.env, "NCCL_IB_HCA=mlx5_0,mlx5_1");
+    strlist_add(&in.env, "X=a b;c\"d\n\xff");
+    strlist_add(&in.env, "Z=");
+    strlist_add(&in.drop, "OMPI_X");
+    strlist_add(&in.argv, "x");
+    strlist_add(&in.argv, "");
+    task_start_add(&s, &in);
+    n = s.len - TASK_HEAD;
+    assert_ok(task_start_parse(s.text + TASK_HEAD, n, &out, &err), &err);
+    assert_string_equal(out.cwd, "/a b");
+    assert_string_equal(out.cpus, "0-3");
+    assert_int_equal(out.grace_ms, 1234);
+    assert_int_equal(out.env.n, 3);
+    assert_string_equal(out.env.item[1], "X=a b;c\"d\n\xff");
+    assert_string_equal(out.env.item[2], "Z=");
+    assert_null(out.env.item[3]);
+    assert_int_equal(out.argv.n, 2);
+    assert_string_equal(out.argv.item[1], "");
+    assert_null(out.argv.item[2]);
+    task_start_release(&out);
+    for (size_t k = 0; k < n; k++) {
+        assert_int_equal(task_start_parse(s.text + TASK_HEAD, k, &out, &err), -1);
+        err_release(&err);
+    }
+    str_release(&s);
+    strlist_release(&in.env);
+    strlist_release(&in.drop);
+    strlist_release(&in.argv);
+}
+
+/* ---- the server ---- */
+
+struct heard {
+    int hellos, frames, lost, last_rank;
+    char bytes[64];
+};
+
+static int on_hello(void *arg, int rank, const struct js *about)
+{
+    struct heard *h = arg;
+
+    h->hellos++;
+    h->last_rank = rank;
+    return js_get_int(about, "pmix_rank", -1) == rank ? 0 : -1;
+}
+
+static void on_frame(void *arg, int rank, enum task_frame type, const char *bytes,
+                     size_t n)
+{
+    struct heard *h = arg;
+
+    (void)rank, (void)type;
+    h->frames++;
+    snprintf(h->bytes, sizeof(h->bytes), "%.*s", (int)n, bytes);
+}
+
+static void on_lost(void *arg, int rank)
+{
+    struct heard *h = arg;
+
+    h->lost++;
+    h->last_rank = rank;
+}
+
+static void serve(struct task_server *s, int ms)
+{
+    struct pollfd p = { .fd = task_server_fd(s), .events = POLLIN };
+    int64_t until = clock_ms() + ms;
+
+    while (clock_ms() < until)
+        if (poll(&p, 1, 10) > 0)
+            task_server_poll(s);
+}
+
+/* The agent's side, in a child: connect with `key`, say `rank`, a line, an end. */
+static void agent(const char *at, const char *key, int rank, int says_exit)
+{
+    struct kvdial k = { .key = kv_key_of(key) };
+    struct str s = STR_INIT;
+    struct err err = ERR_INIT;
+    char *hello = xasprintf("{\"rank\": %d, \"pmix_rank\": %d}", rank, rank);
+    int fd;
+
+    snprintf(k.master, sizeof(k.master), "127.0.0.1");
+    k.port = (int)strtol(strrchr(at, ':') + 1, NULL, 10);
+    fd = kvdial_reach(&k, clock_ms() + 3000, &err);
+    if (fd < 0)
+        _exit(9);
+    task_frame_add(&s, TASK_HELLO, hello, strlen(hello));
+    task_frame_add(&s, TASK_OUT, "hi", 2);
+    if (says_exit)
+        task_frame_add(&s, TASK_EXIT, "{}", 2);
+    kvdial_write(fd, s.text, s.len, clock_ms() + 1000);
+    clock_nap_us(100000);
+    _exit(0);
+}
+
+static void meet(const char *key, int rank, int says_exit, struct heard *h)
+{
+    const struct task_server_calls calls = { on_hello, on_frame, on_lost };
+    struct err err = ERR_INIT;
+    struct task_server *s;
+    pid_t pid;
+    char *at;
+
+    memset(h, 0, sizeof(*h));
+    assert_ok(task_server_open(&s, 4, "secret", &calls, h, &err), &err);
+    at = task_server_at(s);
+    pid = fork();
+    if (pid == 0)
+        agent(at, key, rank, says_exit);
+    serve(s, 400);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    free(at);
+    task_server_close(s);
+}
+
+static void test_server(void **state)
+{
+    struct heard h;
+
+    (void)state;
+    meet("secret", 3, 1, &h);
+    assert_int_equal(h.hellos, 1);
+    assert_int_equal(h.last_rank, 3);
+    assert_int_equal(h.frames, 2);
+    assert_int_equal(h.lost, 0);
+    meet("secret", 2, 0, &h);
+    assert_int_equal(h.frames, 1);
+    assert_string_equal(h.bytes, "hi");
+    assert_int_equal(h.lost, 1);
+    assert_int_equal(h.last_rank, 2);
+}
+
+static void test_strangers(void **state)
+{
+    struct heard h;
+
+    (void)state;
+    meet("another", 1, 1, &h);
+    assert_int_equal(h.hellos, 0);
+    assert_int_equal(h.frames, 0);
+    meet("secret", 4, 1, &h);
+    assert_int_equal(h.hellos, 0);
+    assert_int_equal(h.lost, 0);
+}
+
+/* ---- what a job was given ---- */
+
+static void test_given(void **state)
+{
+    struct slurm_place p = { 0 };
+    int gpus[3] = { 0 }, cpus[3] = { 0 };
+
+    (void)state;
+    strlist_add(&p.nodes, "n1");
+    strlist_add(&p.nodes, "n2");
+    strlist_add(&p.nodes, "n10");
+    p.gpus = gpus;
+    p.cpus = cpus;
+    assert_int_equal(slurm_place_line(&p, "   TRES=cpu=2,node=2,billing=2"), -1);
+    assert_int_equal(slurm_place_line(&p, "   NodeList=n[1-2] CPU_IDs=0"), -1);
+    assert_int_equal(slurm_place_line(&p, "     Nodes=n[1-2] CPU_IDs=0-63 Mem=0 "
+                                          "GRES=gpu:b200:8(IDX:0-7)"),
+                     0);
+    assert_int_equal(slurm_place_line(&p, "     Nodes=n10 CPU_IDs=0,4-6 Mem=0 "
+                                          "GRES=shard:4,gpu:a:2(IDX:0,3),gpu:b:1"),
+                     0);
+    assert_int_equal(gpus[0], 8);
+    assert_int_equal(gpus[1], 8);
+    assert_int_equal(cpus[1], 64);
+    assert_int_equal(gpus[2], 3);
+    assert_int_equal(cpus[2], 4);
+    assert_int_equal(slurm_place_line(&p, "     Nodes=n1 CPU_IDs=0 Mem=0 GRES="), 0);
+    assert_int_equal(gpus[0], 0);
+    strlist_release(&p.nodes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_frames), cmocka_unit_test(test_start),
+        cmocka_unit_test(test_server), cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_given),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
