@@ -16,6 +16,8 @@
 #include "launcher/cmd.h"
 #include "launcher/guard.h"
 #include "launcher/preflight.h"
+#include "launcher/slurm_alloc.h"
+#include "launcher/slurm_nodes.h"
 #include "launcher/table.h"
 #include "recipes/recipe.h"
 #include "recipes/value.h"
@@ -122,6 +124,8 @@ struct subject {
     int has_recipe;
     struct topology *topology;
     struct placement *placement;
+    struct slurm_place slurm; /* in_slurm: the nodes of this allocation */
+    int in_slurm;
 };
 
 static int set_key(struct recipe *r, const char *pair, struct err *err)
@@ -157,11 +161,16 @@ static int load_recipe(struct subject *s, struct err *err)
 static int load_topology(struct subject *s, struct err *err)
 {
     const char *file = s->a->cluster;
+    int rc;
 
     if (!file && s->has_recipe && *s->recipe.cluster.file)
         file = s->recipe.cluster.file;
-    return file ? topology_from_spec(file, &s->topology, err)
-                : topology_from_host("", &s->topology, err);
+    if (file || s->a->replay)
+        return file ? topology_from_spec(file, &s->topology, err)
+                    : topology_from_host("", &s->topology, err);
+    rc = slurm_machines(&s->recipe, NULL, &s->slurm, &s->topology, err);
+    s->in_slurm = rc > 0;
+    return rc ? rc < 0 ? -1 : 0 : topology_from_host("", &s->topology, err);
 }
 
 /* --gpus, else what the degrees make, else every GPU there is. */
@@ -182,6 +191,8 @@ static int world_of(const struct subject *s)
 static void release(struct subject *s)
 {
     placement_free(s->placement);
+    if (s->in_slurm)
+        slurm_place_release(&s->slurm);
     topology_free(s->topology);
     if (s->has_recipe)
         recipe_release(&s->recipe);
@@ -230,6 +241,7 @@ static int check_live(struct subject *s, struct verdicts *out, struct err *err)
         return -1;
     q.topology = s->topology;
     q.placement = s->placement;
+    q.slurm = s->in_slurm ? &s->slurm : NULL;
     q.level = s->recipe.checks.level;
     return preflight_run(&q, out, err);
 }

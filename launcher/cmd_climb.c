@@ -15,6 +15,8 @@
 #include "launcher/climb.h"
 #include "launcher/cmd.h"
 #include "launcher/fingerprint.h"
+#include "launcher/slurm_alloc.h"
+#include "launcher/slurm_nodes.h"
 #include "launcher/store.h"
 #include "launcher/trial_run.h"
 #include "recipes/recipe.h"
@@ -140,12 +142,16 @@ static int load_recipe(struct job *j, struct err *err)
 
 static int look_at_machines(struct job *j, struct err *err)
 {
-    int rc = *j->cluster ? topology_from_spec(j->cluster, &j->topology, err)
-                         : topology_from_host("", &j->topology, err);
+    struct slurm_place here = { 0 };
+    int rc = slurm_machines(&j->recipe, j->cluster, &here, &j->topology, err);
 
+    slurm_place_release(&here);
     if (rc == 0)
+        rc = *j->cluster ? topology_from_spec(j->cluster, &j->topology, err)
+                         : topology_from_host("", &j->topology, err);
+    if (rc >= 0)
         topology_fingerprint(j->topology, j->fingerprint);
-    return rc;
+    return rc < 0 ? -1 : 0;
 }
 
 static char *new_id(const char *name)

@@ -70,6 +70,7 @@ static int look_at_machine(struct launch *l, struct err *err)
 {
     const char *file = l->a->cluster;
     const struct recipe *r = l->has_recipe ? &l->recipe : NULL;
+    int rc;
 
     if (launch_nodes_open(l->a, r, &l->nodes, &l->topology, err) < 0)
         return -1;
@@ -77,18 +78,11 @@ static int look_at_machine(struct launch *l, struct err *err)
         return 0;
     if (!file && l->has_recipe && *l->recipe.cluster.file)
         file = l->recipe.cluster.file;
-    if (!slurm_is_wanted(l->has_recipe ? &l->recipe : NULL, file))
+    rc = slurm_machines(r, file, &l->slurm, &l->topology, err);
+    if (rc == 0)
         return topology_from_cluster(file, &l->topology, err);
-    if (file && *file)
-        return err_set(err, ERR_USAGE,
-                       "cluster.backend: slurm takes its nodes from Slurm; the cluster "
-                       "file %s cannot stand beside it yet",
-                       file);
-    if (slurm_place_read(&l->slurm, err) < 0)
-        return -1;
-    l->in_slurm = 1;
-    l->topology = slurm_topology(&l->slurm);
-    return 0;
+    l->in_slurm = rc > 0;
+    return rc < 0 ? -1 : 0;
 }
 
 /* --gpus, else what the recipe's degrees make, else every GPU there is. */

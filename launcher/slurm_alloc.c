@@ -30,6 +30,22 @@ int slurm_is_wanted(const struct recipe *r, const char *cluster_file)
     return srun != NULL;
 }
 
+int slurm_machines(const struct recipe *r, const char *cluster_file,
+                   struct slurm_place *place, struct topology **t, struct err *err)
+{
+    if (!slurm_is_wanted(r, cluster_file))
+        return 0;
+    if (cluster_file && *cluster_file)
+        return err_set(err, ERR_USAGE,
+                       "cluster.backend: slurm takes its nodes from Slurm; the cluster "
+                       "file %s cannot stand beside it yet",
+                       cluster_file);
+    if (slurm_place_read(place, err) < 0)
+        return -1;
+    *t = slurm_topology(place);
+    return 1;
+}
+
 /* The most GPUs a node has, by `sinfo -o %G`: "gpu:b200:8(S:0-1)" a line; 0 none. */
 static int most_gpus(const char *text)
 {

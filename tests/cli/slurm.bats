@@ -103,6 +103,39 @@ nothing_left()
     [ "$(grep -c 'of 4: ring ok, sum 6' <<<"$output")" -eq 4 ]
 }
 
+@test "slurm: training on two nodes has the losses of one machine, bit for bit" {
+    here
+    cat "$SRC/LICENSE" "$SRC"/trainer/*.h >text.txt
+    muster data pack -o text.bin text.txt >/dev/null
+    cat >cpu.yaml <<'Y'
+name: tiny
+model: {preset: tiny}
+parallelism: {data_parallel_shard_degree: 2, data_parallel_replicate_degree: 2}
+optimizer: {lr: 3e-3}
+cluster: {device: cpu, gpus_per_node: 2}
+training: {seq_len: 32, local_batch_size: 1, global_batch_size: 4, steps: 6, dtype: float32, log_interval: 1}
+data: {path: text.bin, eod_token: 256}
+Y
+    muster launch cpu.yaml --gpus 4 --no-check --json --quiet >one.json
+    alloc muster launch cpu.yaml --gpus 4 --no-check --json --quiet
+    status 0
+    for key in loss_first loss_last; do
+        grep -qF "$(grep "^  \"$key\"" one.json)" <<<"$output"
+    done
+}
+
+@test "slurm: MPI_Abort and checks" {
+    here
+    alloc muster launch --gpus 4 -- mpi_hello abort 3 9
+    [ "$status" -ne 0 ]
+    has 'failed: rank '
+    nothing_left
+    # the lab's nodes have no addresses: a check finds it, through Slurm
+    alloc muster check sim.yaml --gpus 16 --set cluster.device=cpu
+    [ "$status" -ne 0 ]
+    has n2
+}
+
 @test "slurm: how ranks end is told as it is on one machine" {
     here
     alloc muster launch --gpus 16 --grace 2s -- sh -c 'if [ $RANK = 9 ]; then echo "disk is full" >&2; exit 7; fi; sleep 60'
