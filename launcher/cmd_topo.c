@@ -23,7 +23,7 @@ static const struct argp_option table[] = {
       "where to look: sysfs[:ROOT] (this host and its driver, the default), nvml, "
       "spec:FILE, json:FILE, ncclxml:FILE (NCCL_TOPO_DUMP_FILE), smi:FILE (nvidia-smi "
       "topo -m), slurmconf:FILE (topology.conf, topology.yaml, scontrol show topology), "
-      "cliques:FILE (NODE ClusterUUID.CliqueId); a second one adds what the first has "
+      "cliques:FILE (NODE ClusterUUID.CliqueId), ibnet:FILE (ibnetdiscover); a second one adds what the first has "
       "not", 0 },
     { "format", 'f', "FORMAT", 0,
       "text (the default), json, slurm-conf or slurm-yaml (Slurm's topology files)", 0 },

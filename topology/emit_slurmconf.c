@@ -21,6 +21,10 @@ static void put_head(const struct topology *t, const char *file, FILE *fp)
 {
     fprintf(fp, "# %s for Slurm, by muster from %s%s\n", file, t->source,
             t->simulated ? " (simulated: described, not looked at)" : "");
+    if (t->by_guid)
+        fputs("# Nodes are called what their ports say, which proves nothing: compare "
+              "them with slurm.conf.\n",
+              fp);
 }
 
 static void put_conf(const struct slurm_fabric *f, FILE *fp)

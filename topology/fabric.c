@@ -164,13 +164,13 @@ static void inspect_block(struct topology *t, int w)
 /* --- rails ------------------------------------------------------------------------------ */
 
 /* Which compute NIC of its node is this: 0, 1, ...; -1 none. */
-static int rail_of(const struct node *n, int nic)
+static int rail_of(const struct topology *t, const struct node *n, int nic)
 {
     int rail = 0;
 
     if (n->nics[nic].kind != NIC_COMPUTE)
         return -1;
-    if (n->nics[nic].rail >= 0)
+    if (n->nics[nic].rail >= 0 || t->by_guid) /* then a node may miss some NICs */
         return n->nics[nic].rail;
     for (int i = 0; i < nic; i++)
         rail += n->nics[i].kind == NIC_COMPUTE;
@@ -186,7 +186,7 @@ static int *count_rails(const struct topology *t)
 
     for (int i = 0; i < t->n_nodes; i++)
         for (int k = 0; k < t->nodes[i].n_nics; k++) {
-            int rail = rail_of(&t->nodes[i], k), leaf = t->nodes[i].nics[k].leaf;
+            int rail = rail_of(t, &t->nodes[i], k), leaf = t->nodes[i].nics[k].leaf;
             if (leaf >= 0 && rail >= 0 && rail < RAILS_MAX)
                 count[(size_t)leaf * RAILS_MAX + (size_t)rail]++;
         }
@@ -215,7 +215,7 @@ static void report_miswire(struct topology *t, const struct node *n, int nic, in
         t, SEVERITY_FAIL, object,
         "miswired: rail %d, but leaf %s carries rail %d: the cable belongs on "
         "that rail's leaf",
-        rail_of(n, nic), t->switches[n->nics[nic].leaf].name, want);
+        rail_of(t, n, nic), t->switches[n->nics[nic].leaf].name, want);
 }
 
 /* A fabric is rail-optimised when most leaves carry one rail, and two rails at least
@@ -227,7 +227,7 @@ static int is_railed(const struct topology *t, const int *count)
     for (int w = 0; w < t->n_switches; w++) {
         const int *c = count + (size_t)w * RAILS_MAX;
         int rail = majority(c), any = 0;
-        for (int r = 0; r < RAILS_MAX; r++)
+        for (int r = 0; r < RAILS_MAX && t->switches[w].level == 0; r++)
             any |= c[r];
         leaves += any > 0;
         clear += rail >= 0;
@@ -240,7 +240,7 @@ static int is_railed(const struct topology *t, const int *count)
 static void inspect_node(struct topology *t, struct node *n, const int *count)
 {
     for (int k = 0; k < n->n_nics; k++) {
-        int rail = rail_of(n, k), leaf = n->nics[k].leaf, want;
+        int rail = rail_of(t, n, k), leaf = n->nics[k].leaf, want;
         if (leaf < 0 || rail < 0)
             continue;
         want = majority(count + (size_t)leaf * RAILS_MAX);
@@ -251,13 +251,40 @@ static void inspect_node(struct topology *t, struct node *n, const int *count)
     }
 }
 
+static int count_compute(const struct node *n)
+{
+    int count = 0;
+
+    for (int k = 0; k < n->n_nics; k++)
+        count += n->nics[k].kind == NIC_COMPUTE;
+    return count;
+}
+
+/* How many compute NICs most nodes have. */
+static int usual_nics(const struct topology *t)
+{
+    int nodes[RAILS_MAX] = { 0 }, best = 0;
+
+    for (int i = 0; i < t->n_nodes; i++) {
+        int count = count_compute(&t->nodes[i]);
+        if (count > 1 && count < RAILS_MAX)
+            nodes[count]++;
+    }
+    for (int n = 0; n < RAILS_MAX; n++)
+        best = nodes[n] > nodes[best] ? n : best;
+    return best;
+}
+
+/* Hosts that only a fabric knows may manage it: those with half the usual NICs or
+ * fewer are on no rail. */
 static void inspect_rails(struct topology *t)
 {
-    int *count = count_rails(t);
+    int *count = count_rails(t), usual = t->by_guid ? usual_nics(t) : 0;
 
     if (is_railed(t, count))
         for (int i = 0; i < t->n_nodes; i++)
-            inspect_node(t, &t->nodes[i], count);
+            if (!t->by_guid || 2 * count_compute(&t->nodes[i]) > usual)
+                inspect_node(t, &t->nodes[i], count);
     free(count);
 }
 

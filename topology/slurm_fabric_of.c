@@ -35,6 +35,8 @@ static void list_tidy(struct list *l)
 {
     int kept = 0;
 
+    if (l->n == 0)
+        return;
     qsort(l->at, (size_t)l->n, sizeof(int), compare_ints);
     for (int i = 0; i < l->n; i++)
         if (kept == 0 || l->at[i] != l->at[kept - 1])
@@ -139,6 +141,14 @@ struct derive {
     struct list *leaves; /* [n_switches] entries that stand for a leaf */
 };
 
+/* An adapter whose host is unknown, under its GUID: Slurm knows no such node. */
+static int is_nameless(const struct node *n)
+{
+    return n->n_nics == 1 && strncmp(n->name, "ca-", 3) == 0 &&
+           strncmp(n->nics[0].guid, "0x", 2) == 0 &&
+           str_eq(n->name + 3, n->nics[0].guid + 2);
+}
+
 static void leaves_of(const struct node *n, struct list *out)
 {
     for (int i = 0; i < n->n_nics; i++)
@@ -225,7 +235,7 @@ static int add_sets(struct derive *d)
     for (int i = 0; i < d->t->n_nodes; i++) {
         struct list *key = &d->key[i];
         leaves_of(&d->t->nodes[i], key);
-        if (key->n)
+        if (key->n && !is_nameless(&d->t->nodes[i]))
             g[n++] = (struct group){ *key, i, -1 };
     }
     order_groups(g, n);

@@ -27,6 +27,7 @@ static const struct source {
     { "smi", FILE_MUST, topology_from_smi },
     { "slurmconf", FILE_MUST, topology_from_slurmconf },
     { "cliques", FILE_MUST, topology_from_cliques },
+    { "ibnet", FILE_MUST, topology_from_ibnet },
 };
 
 static int unknown(const char *kind, struct err *err)

@@ -46,6 +46,13 @@ int topology_from_slurmconf_text(const char *text, size_t len, const char *where
 int topology_from_slurmyaml_text(const char *text, size_t len, const char *where,
                                  struct topology **out, struct err *err);
 
+/* ibnetdiscover's output: switches by level (leaves have adapters), cables, and the
+ * adapters with their leaves.  by_guid is set.  A fabric without a switch is
+ * ERR_MISSING (case B12): the run had no rights on it. */
+int topology_from_ibnet(const char *path, struct topology **out, struct err *err);
+int topology_from_ibnet_text(const char *text, size_t len, const char *where,
+                             struct topology **out, struct err *err);
+
 /* Lines "NODE CLUSTERUUID.CLIQUEID" (blank or tab between, # comments): the NVLink
  * domain of each node.  N/A is refused: it says that nothing is known. */
 int topology_from_cliques(const char *path, struct topology **out, struct err *err);

@@ -101,6 +101,8 @@ struct finding {
 struct topology {
     char source[64]; /* "sysfs+nvml", "spec:b200-64x8.yaml", ... */
     int simulated;   /* 1: describes machines that were not looked at */
+    int by_guid;     /* 1: nodes are named by what ports call themselves, which proves
+                        nothing: merging goes by the GUIDs of NICs and adds no node */
     int n_nodes;
     struct node *nodes;
     int n_switches, n_links;
@@ -127,7 +129,7 @@ int topology_from_spec(const char *path, struct topology **out, struct err *err)
 int topology_from_json(const char *path, struct topology **out, struct err *err);
 
 /* One source by its command-line form "KIND[:FILE]" (sysfs, nvml, spec, json, ncclxml,
- * smi, slurmconf, cliques). */
+ * smi, slurmconf, cliques, ibnet). */
 int topology_from_source(const char *text, struct topology **out, struct err *err);
 
 /* The machines of a `--cluster` option or a recipe's cluster.file: a specification,

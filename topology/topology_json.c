@@ -106,6 +106,8 @@ struct js *topology_json(const struct topology *t)
 
     js_put_str(o, "source", t->source);
     js_put_bool(o, "simulated", t->simulated);
+    if (t->by_guid)
+        js_put_bool(o, "by_guid", 1);
     for (int i = 0; i < t->n_nodes; i++)
         js_push(nodes, node_json(&t->nodes[i]));
     js_put(o, "nodes", nodes);
@@ -320,6 +322,7 @@ static int read_topology(struct reader *r, const struct js *o, struct topology *
     const struct js *nodes = js_get(o, "nodes");
 
     t->simulated = js_get_bool(o, "simulated", 0);
+    t->by_guid = js_get_bool(o, "by_guid", 0);
     for (size_t i = 0; i < js_len(nodes); i++)
         if (read_node(r, &t->nodes[i], js_at(nodes, i), i) < 0)
             return -1;

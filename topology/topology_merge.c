@@ -137,12 +137,81 @@ static void look_again_at_affinity(struct topology *t)
         topology_inspect_affinity(t);
 }
 
+/* A NIC and its GUID. */
+struct known {
+    const char *guid;
+    struct nic *nic;
+};
+
+static int compare_known(const void *a, const void *b)
+{
+    return strcmp(((const struct known *)a)->guid, ((const struct known *)b)->guid);
+}
+
+/* All NICs of t that have a GUID, sorted by it; free(). */
+static struct known *known_nics(struct topology *t, size_t *n)
+{
+    struct known *k = NULL;
+    size_t count = 0;
+
+    for (int i = 0; i < t->n_nodes; i++)
+        count += (size_t)t->nodes[i].n_nics;
+    k = xcalloc(count + 1, sizeof(*k));
+    *n = 0;
+    for (int i = 0; i < t->n_nodes; i++)
+        for (int c = 0; c < t->nodes[i].n_nics; c++)
+            if (t->nodes[i].nics[c].guid[0])
+                k[(*n)++] =
+                    (struct known){ t->nodes[i].nics[c].guid, &t->nodes[i].nics[c] };
+    qsort(k, *n, sizeof(*k), compare_known);
+    return k;
+}
+
+/* Adapters of a fabric get their leaf where t knows the GUID; others are hosts that
+ * are no part of t. */
+static void merge_by_guid(struct topology *t, const struct topology *more,
+                          int first_switch)
+{
+    int joined = 0, others = 0;
+    size_t n;
+    struct known *known = known_nics(t, &n);
+
+    for (int i = 0; i < more->n_nodes; i++)
+        for (int c = 0; c < more->nodes[i].n_nics; c++) {
+            struct nic from = more->nodes[i].nics[c];
+            const struct known key = { from.guid, NULL };
+            const struct known *k =
+                bsearch(&key, known, n, sizeof(*known), compare_known);
+            others += k == NULL;
+            if (!k)
+                continue;
+            joined++;
+            from.rail = -1; /* it was read from a description */
+            if (from.leaf >= 0)
+                from.leaf += first_switch;
+            fields_fill(nic_fields, k->nic, &from);
+        }
+    if (others)
+        topology_find(t, joined ? SEVERITY_NOTE : SEVERITY_WARN, more->source,
+                      "%d adapters of the fabric are in no node that is known here "
+                      "(by GUID), %d are",
+                      others, joined);
+    free(known);
+}
+
+static int merge_turned(struct topology *t, const struct topology *more,
+                        struct err *err);
+
 int topology_merge(struct topology *t, const struct topology *more, struct err *err)
 {
     int first_switch = t->n_switches, lone = t->n_nodes == 1 && more->n_nodes == 1;
     size_t n = strlen(t->source);
 
-    for (int i = 0; i < more->n_nodes; i++)
+    if (t->by_guid && !more->by_guid)
+        return merge_turned(t, more, err);
+    if (more->by_guid && !t->by_guid)
+        merge_by_guid(t, more, first_switch);
+    for (int i = 0; i < more->n_nodes && more->by_guid == t->by_guid; i++)
         merge_node(node_for(t, &more->nodes[i], lone), &more->nodes[i], first_switch);
     for (int i = 0; i < more->n_switches; i++)
         *topology_add_switch(t) = more->switches[i];
@@ -163,4 +232,20 @@ int topology_merge(struct topology *t, const struct topology *more, struct err *
     t->simulated |= more->simulated;
     snprintf(t->source + n, sizeof(t->source) - n, "+%s", more->source);
     return topology_validate(t, err);
+}
+
+/* A fabric came first: what names its nodes goes before it. */
+static int merge_turned(struct topology *t, const struct topology *more,
+                        struct err *err)
+{
+    struct topology *named = topology_new("", 0), fabric = *t;
+    int rc = topology_merge(named, more, err);
+
+    memcpy(named->source, more->source, sizeof(named->source));
+    if (rc == 0)
+        rc = topology_merge(named, &fabric, err);
+    *t = *named;
+    *named = fabric;
+    topology_free(named);
+    return rc;
 }

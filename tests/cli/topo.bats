@@ -182,3 +182,37 @@ shown()
     sh "$SRC/tests/lab/slurm.sh" stop "$lab"
     [ $ok -eq 1 ]
 }
+
+@test "topo: B12: ibnetdiscover without a switch is no topology" {
+    run muster topo --source "ibnet:$SRC/tests/cases/b12_ibnetdiscover_ca_only.txt"
+    status 3
+    has 'no switches found: only the local adapter answered'
+    [ "${#lines[@]}" -eq 1 ]
+    muster topo --source "ibnet:$SRC/tests/cases/b12_ibnetdiscover_ca_only.txt" --json >out.json 2>/dev/null || true
+    [ ! -s out.json ]
+}
+
+@test "topo: ibnetdiscover joins by GUID, whatever the ports call themselves" {
+    {
+        printf 'Switch\t65 "S-0000000000001000"\t\t# "MF0;leaf0:MQM9701/U1" lid 7\n'
+        for i in 0 1 2 3; do
+            printf '[%d]\t"H-000000000000900%d"[1](900%d) \t\t# "localhost mlx5_0" lid 1 4xNDR\n' $i $i $i
+        done
+        echo
+    } >fab
+    run muster topo --source ibnet:fab
+    status 0
+    has 'node ca-0000000000009000'
+    jq -n '{schema: "muster/topo/1", source: "hosts", nodes: [{name: "gn07", nics: [{name: "mlx5_0",
+        guid: "0x0000000000009002", kind: "compute"}]}]}' >hosts.json
+    for order in "ibnet:fab json:hosts.json" "json:hosts.json ibnet:fab"; do
+        # shellcheck disable=SC2086 # two words
+        set -- $order
+        run muster topo --source "$1" --source "$2"
+        status 0
+        has 'node gn07'
+        has 'nic   mlx5_0 infiniband 400 Gb/s, compute, up, NUMA unknown, leaf leaf0, guid 0x0000000000009002'
+        has '3 adapters of the fabric are in no node that is known here (by GUID), 1 are'
+        lacks 'node ca-'
+    done
+}
