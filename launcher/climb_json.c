@@ -21,7 +21,8 @@ struct tally {
 static int rank_of(const char *state)
 {
     static const char *const order[] = { "failed",   "over",    "refused",
-                                         "measured", "running", "skipped" };
+                                         "measured", "running", "interrupted",
+                                         "skipped" };
 
     for (size_t i = 0; i < ARRAY_LEN(order); i++)
         if (str_eq(order[i], state))
@@ -234,12 +235,26 @@ static struct js *put_together(const struct js *climb, const struct js *rows,
     return o;
 }
 
+/* What was being measured when the climb ended is not being measured any more. */
+static void mark_interrupted(const struct js *climb, struct js *rows)
+{
+    if (str_eq(js_str(climb, "state", ""), "running"))
+        return;
+    for (size_t i = 0; i < js_len(rows); i++)
+        if (str_eq(js_str(js_at(rows, i), "state", ""), "running"))
+            js_put_str(js_at(rows, i), "state", "interrupted");
+}
+
 struct js *climb_json(struct store *s, const char *id, struct err *err)
 {
     struct js *climb = store_climb(s, id, err);
     struct js *rows = climb ? store_trials(s, id, err) : NULL;
-    struct js *o = rows ? put_together(climb, rows, err) : NULL;
+    struct js *o = NULL;
 
+    if (rows) {
+        mark_interrupted(climb, rows);
+        o = put_together(climb, rows, err);
+    }
     js_free(climb);
     js_free(rows);
     return o;

@@ -322,6 +322,12 @@ static int prepare(struct job *j, struct err *err)
 {
     if (!j->o->resume && (load_recipe(j, err) < 0 || look_at_machines(j, err) < 0))
         return -1;
+    if (!j->o->resume && !j->recipe.scale.rungs.n)
+        return err_set(
+            err, ERR_USAGE,
+            "%s: scale.rungs is empty: write it there, or give --rungs, from "
+            "small to large",
+            j->o->recipe);
     if (j->o->list)
         return 0;
     if (store_open(NULL, &j->store, err) < 0)

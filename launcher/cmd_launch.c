@@ -114,7 +114,9 @@ static int prepare(struct launch *l, struct err *err)
                        l->a->stdin_rank, world - 1);
     if (placement_make(l->has_recipe ? &l->recipe : NULL, l->topology, world,
                        &l->placement, err) < 0)
-        return -1;
+        return l->a->gpus ? -1
+                          : err_wrap(err, "on %d rank%s (--gpus N says how many)",
+                                     world, str_s(world));
     if (l->nodes)
         nodes_settings(l->nodes, l->placement->order[0], &l->defaults);
     return 0;
@@ -213,7 +215,7 @@ static int on_event(void *arg, const struct js *e)
 static void add_numbers(struct str *s, const struct run_result *r)
 {
     if (r->steps >= 0)
-        str_addf(s, "; %lld steps", (long long)r->steps);
+        str_addf(s, "; %lld step%s", (long long)r->steps, str_s(r->steps));
     if (!isnan(r->loss_first))
         str_addf(s, "; loss %.4f to %.4f", r->loss_first, r->loss_last);
     if (!isnan(r->tokens_per_s_per_gpu))

@@ -144,7 +144,7 @@ static int run(int argc, char **argv, struct err *err)
     int rc = cmd_parse(&argp, argc, argv, &o, err);
 
     if (rc == 0) {
-        rc = store_open(NULL, &s, err);
+        rc = store_open_to_read(NULL, &s, err);
         if (rc == 0)
             rc = report(&o, s, err);
         store_close(s);

@@ -120,7 +120,7 @@ static int run(int argc, char **argv, struct err *err)
 
     if (rc != 0)
         return rc < 0 ? -1 : 0;
-    if (store_open(NULL, &s, err) < 0)
+    if (store_open_to_read(NULL, &s, err) < 0)
         return -1;
     rc = stop(&o, s, err);
     store_close(s);

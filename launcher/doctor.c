@@ -36,14 +36,17 @@ static int look_program(const struct doctor_item *item, char **text)
 {
     char *path = doctor_program(item->of), *line;
     char *argv[] = { path, (char *)item->symbol, NULL };
+    int works;
 
     if (!path)
         return 0;
-    line = doctor_first_line(argv);
-    *text = xasprintf("%s (%s)", line ? line : "version unknown", path);
+    line = doctor_first_line(argv, &works);
+    *text = works ? xasprintf("%s (%s)", line ? line : "version unknown", path)
+                  : xasprintf("%s does not work here: %s", path,
+                              line ? line : "it says nothing");
     free(line);
     free(path);
-    return 1;
+    return works;
 }
 
 /* --- libraries -------------------------------------------------------------------- */

@@ -16,8 +16,9 @@ struct doctor_item {
 int doctor_items(const struct doctor_item **out);
 
 /* The first line that a program writes within 3 seconds, to either stream; the
- * caller's to free().  NULL: it cannot be started or writes nothing. */
-char *doctor_first_line(char *const argv[]);
+ * caller's to free().  NULL: it cannot be started or writes nothing.  *works: it
+ * ended in that time, with status 0. */
+char *doctor_first_line(char *const argv[], int *works);
 /* The whole path of a program on PATH, the caller's to free(); NULL: none. */
 char *doctor_program(const char *name);
 

@@ -42,14 +42,14 @@ static int start(char *const argv[], int write_end, pid_t *pid)
     return rc == 0 ? 0 : -1;
 }
 
-/* Up to the first line end, the end of the stream or the deadline. */
-static void read_line(int fd, struct str *s)
+/* The first line; reads to the end of the stream, so that the program can end by
+ * itself, or to the deadline. */
+static void read_line(int fd, int64_t deadline, struct str *s)
 {
-    int64_t deadline = clock_ms() + 3000;
     char buf[256];
     ssize_t n;
 
-    while (!s->len || !strchr(s->text, '\n')) {
+    for (;;) {
         struct pollfd p = { .fd = fd, .events = POLLIN };
         int64_t left = deadline - clock_ms();
         if (left <= 0 || poll(&p, 1, (int)left) <= 0)
@@ -57,16 +57,34 @@ static void read_line(int fd, struct str *s)
         n = read(fd, buf, sizeof(buf));
         if (n <= 0)
             return;
-        str_add(s, buf, (size_t)n);
+        if (!s->len || !strchr(s->text, '\n'))
+            str_add(s, buf, (size_t)n);
     }
 }
 
-char *doctor_first_line(char *const argv[])
+/* Its wait status; one that has not ended by the deadline is killed. */
+static int end_of(pid_t pid, int64_t deadline)
+{
+    int status = 0;
+
+    while (clock_ms() < deadline)
+        if (waitpid(pid, &status, WNOHANG) == pid)
+            return status;
+        else
+            clock_nap_us(1000);
+    kill(pid, SIGKILL); /* our child, not reaped yet: the id is still its own */
+    waitpid(pid, &status, 0);
+    return status;
+}
+
+char *doctor_first_line(char *const argv[], int *works)
 {
     struct str s = STR_INIT;
+    int64_t deadline = clock_ms() + 3000;
     int ends[2], status;
     pid_t pid;
 
+    *works = 0;
     if (pipe2(ends, O_CLOEXEC) < 0)
         return NULL;
     if (start(argv, ends[1], &pid) < 0) {
@@ -75,10 +93,10 @@ char *doctor_first_line(char *const argv[])
         return NULL;
     }
     close(ends[1]);
-    read_line(ends[0], &s);
+    read_line(ends[0], deadline, &s);
     close(ends[0]);
-    kill(pid, SIGKILL); /* our child, not reaped yet: the id is still its own */
-    waitpid(pid, &status, 0);
+    status = end_of(pid, deadline);
+    *works = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     if (s.len)
         s.text[strcspn(s.text, "\r\n")] = '\0';
     if (s.len && s.text[0])

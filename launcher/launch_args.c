@@ -23,7 +23,11 @@ enum {
 };
 
 static const struct argp_option options[] = {
-    { "gpus", 'g', "N", 0, "ranks to start, one a GPU (or a share of the CPUs)", 0 },
+    { "gpus", 'g', "N", 0,
+      "ranks to start, one a GPU or a share of the CPUs (what the recipe's degrees "
+      "make, "
+      "else every GPU there is, else 1)",
+      0 },
     { "set", OPT_SET, "KEY=VALUE", 0, "change one key of the recipe; may be repeated",
       0 },
     { "cluster", OPT_CLUSTER, "FILE", 0, "a cluster specification, not this machine",

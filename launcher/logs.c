@@ -65,7 +65,7 @@ static void add_file(struct logs *l, int folder, const char *name)
 
     if (!read_name(name, &host, &rank))
         return;
-    prefix = xasprintf("%s:%d ", host, rank);
+    prefix = xasprintf("%s:%d: ", host, rank);
     free(host);
     if ((l->rank >= 0 && rank != l->rank) || is_known(l, prefix)) {
         free(prefix);

@@ -57,14 +57,14 @@ static int dispatch(int argc, char **argv, struct err *err)
     return unknown(argv[1], err);
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv, struct err *err)
 {
-    struct err err = ERR_INIT;
-    int status;
+    char *swap;
 
-    if (argc < 2) {
-        help(stderr);
-        return ERR_USAGE;
+    if (argc == 3 && str_eq(argv[1], "help")) { /* help COMMAND is COMMAND --help */
+        swap = argv[2];
+        argv[2] = (char *)"--help";
+        argv[1] = swap;
     }
     if (str_eq(argv[1], "help") || str_eq(argv[1], "--help") || str_eq(argv[1], "-h")) {
         help(stdout);
@@ -74,13 +74,26 @@ int main(int argc, char **argv)
         puts("muster " MUSTER_VERSION);
         return 0;
     }
-    status = dispatch(argc, argv, &err);
+    return dispatch(argc, argv, err);
+}
+
+int main(int argc, char **argv)
+{
+    struct err err = ERR_INIT;
+    int status, lost;
+
+    if (argc < 2) {
+        help(stderr);
+        return ERR_USAGE;
+    }
+    status = run(argc, argv, &err);
+    lost = fflush(stdout) != 0 || ferror(stdout);
+    if (status == 0 && lost)
+        status = err_set(&err, ERR_SYSTEM, "standard output cannot be written: %m");
     if (status < 0) {
         fprintf(stderr, "muster: %s\n", err_text(&err));
         status = err.code;
     }
     err_release(&err);
-    if (fflush(stdout) != 0 && status == 0)
-        status = ERR_SYSTEM;
     return status;
 }

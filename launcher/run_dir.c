@@ -74,7 +74,7 @@ static void add_fit(char *out, size_t room, const char *name)
     for (; out[n]; n++)
         if (!is_fit(out[n]))
             out[n] = '-';
-    if (out[0] == '.')
+    if (out[0] == '.' || out[0] == '-') /* neither hidden nor an option */
         out[0] = 'r';
 }
 

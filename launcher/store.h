@@ -22,6 +22,9 @@ struct topology;
 
 /* home: MUSTER_HOME; NULL: run_home(). */
 int store_open(const char *home, struct store **out, struct err *err);
+/* For those who only show: a store that cannot be written (read-only, disk full) is
+ * read as it is. */
+int store_open_to_read(const char *home, struct store **out, struct err *err);
 void store_close(struct store *s); /* NULL is fine */
 
 /* --- for run.c: never fail, a trouble is a warning ------------------------ */
@@ -52,7 +55,8 @@ int store_steps_load(struct store *s, const char *id, const char *path,
                      struct err *err);
 
 /* Runs marked running whose muster is gone: ended from their result.json, else
- * "lost"; climbs likewise: "stopped".  Call before showing anything. */
+ * "lost"; climbs likewise: "stopped".  Call before showing anything.  Nothing
+ * changes in a store that cannot be written. */
 int store_settle(struct store *s, struct err *err);
 
 /* Newest first: id, climb, name, state, status, cause, reason, world, started,

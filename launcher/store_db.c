@@ -20,6 +20,7 @@ enum { BUSY_TIMEOUT_MS = 20000, RETRY_MS = 20 };
 struct store {
     sqlite3 *db;
     char *path;
+    int read_only;
 };
 
 /* Entry i brings a file from version i to i + 1.  Never edit one that was
@@ -47,9 +48,24 @@ static const char *const migrations[] = {
     "  metrics TEXT NOT NULL, PRIMARY KEY (run, step)) WITHOUT ROWID;",
 };
 
+static const char *cure(int code)
+{
+    switch (code & 0xff) {
+    case SQLITE_NOTADB:
+    case SQLITE_CORRUPT:
+        return ": move it away, and a new one is begun; the folders of the runs stay";
+    case SQLITE_CANTOPEN:
+    case SQLITE_READONLY:
+        return " (MUSTER_HOME says where it is)";
+    default:
+        return "";
+    }
+}
+
 static int failed(struct store *s, struct err *err)
 {
-    return err_set(err, ERR_SYSTEM, "%s: %s", s->path, sqlite3_errmsg(s->db));
+    return err_set(err, ERR_SYSTEM, "%s: %s%s", s->path, sqlite3_errmsg(s->db),
+                   cure(sqlite3_errcode(s->db)));
 }
 
 static void bind_one(sqlite3_stmt *st, int i, char type, va_list *ap)
@@ -291,6 +307,71 @@ int store_open(const char *home, struct store **out, struct err *err)
     rc = open_at(home ? home : own, out, err);
     free(own);
     return rc;
+}
+
+/* Without a log beside it the file is whole and can be read as it lies; with one,
+ * SQLite needs the log's index, which it may have to leave where it is. */
+static char *uri_of(const char *path)
+{
+    char *wal = xasprintf("%s-wal", path);
+    struct str s = STR_INIT;
+    struct stat st;
+    int logged = stat(wal, &st) == 0 && st.st_size > 0;
+
+    str_adds(&s, "file:");
+    for (const char *c = path; *c; c++)
+        if (strchr("?#%", *c))
+            str_addf(&s, "%%%02x", (unsigned char)*c);
+        else
+            str_addf(&s, "%c", *c);
+    str_adds(&s, logged ? "?mode=ro" : "?mode=ro&immutable=1");
+    free(wal);
+    return str_take(&s);
+}
+
+static int open_read_only(const char *home, struct store **out)
+{
+    struct store *s = xcalloc(1, sizeof(*s));
+    char *uri;
+    int rc;
+
+    s->path = xasprintf("%s/store.sqlite", home);
+    s->read_only = 1;
+    uri = uri_of(s->path);
+    rc = sqlite3_open_v2(uri, &s->db,
+                         SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX,
+                         NULL);
+    free(uri);
+    /* one of another version is for a muster that may write */
+    if (rc == SQLITE_OK && user_version(s, NULL) == (int64_t)ARRAY_LEN(migrations)) {
+        *out = s;
+        return 0;
+    }
+    store_close(s);
+    return -1;
+}
+
+int store_open_to_read(const char *home, struct store **out, struct err *err)
+{
+    struct err why = ERR_INIT;
+    char *own = home ? NULL : run_home(err);
+    int rc;
+
+    if (!home && !own)
+        return -1;
+    rc = open_at(home ? home : own, out, &why);
+    if (rc < 0 && why.code == ERR_SYSTEM)
+        rc = open_read_only(home ? home : own, out);
+    if (rc < 0)
+        err_set(err, why.code, "%s", err_text(&why));
+    err_release(&why);
+    free(own);
+    return rc;
+}
+
+int store_is_read_only(const struct store *s)
+{
+    return s->read_only;
 }
 
 void store_close(struct store *s)

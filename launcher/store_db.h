@@ -19,6 +19,9 @@ int store_run_sql(struct store *s, struct err *err, const char *sql, const char 
 struct js *store_rows(struct store *s, struct err *err, const char *sql,
                       const char *types, ...);
 
+/* It was opened by store_open_to_read(), and cannot be written. */
+int store_is_read_only(const struct store *s);
+
 /* Between the two, all or nothing; store_end() rolls back when rc is not 0 and
  * returns rc, or -1 when the commit fails. */
 int store_begin(struct store *s, struct err *err);

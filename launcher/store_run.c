@@ -188,9 +188,14 @@ static int settle_climbs(struct store *s, struct err *err)
 
 int store_settle(struct store *s, struct err *err)
 {
-    struct js *rows = store_rows(
-        s, err, "SELECT id, dir, process FROM runs WHERE state = 'running'", "");
-    int rc = rows ? 0 : -1;
+    struct js *rows;
+    int rc;
+
+    if (store_is_read_only(s))
+        return 0;
+    rows = store_rows(s, err,
+                      "SELECT id, dir, process FROM runs WHERE state = 'running'", "");
+    rc = rows ? 0 : -1;
 
     for (size_t i = 0; rc == 0 && i < js_len(rows); i++) {
         const struct js *run = js_at(rows, i);
@@ -216,7 +221,10 @@ int store_find(struct store *s, const char *word, char **id, int *is_climb,
     if (!rows)
         return -1;
     exact = str_eq(word, "last") || str_eq(js_str(js_at(rows, 0), "id", ""), word);
-    if (js_len(rows) == 0)
+    if (js_len(rows) == 0 && str_eq(word, "last"))
+        err_set(err, ERR_MISSING,
+                "nothing ran yet: `muster launch RECIPE` starts a run");
+    else if (js_len(rows) == 0)
         err_set(err, ERR_MISSING, "no run or climb '%s': `muster runs` lists them",
                 word);
     else if (js_len(rows) > 1 && !exact)

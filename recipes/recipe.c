@@ -64,6 +64,16 @@ static const char *same_word(const char *key)
     return NULL;
 }
 
+static int is_section(const char *key)
+{
+    size_t n = strlen(key);
+
+    for (int i = 0; i < n_fields; i++)
+        if (strncmp(fields[i].key, key, n) == 0 && fields[i].key[n] == '.')
+            return 1;
+    return 0;
+}
+
 int recipe_unknown_key(const char *key, struct err *err)
 {
     /* keys, and every section once (their rows stand together) */
@@ -71,6 +81,14 @@ int recipe_unknown_key(const char *key, struct err *err)
     const char *near = same_word(key);
     int n = 0;
 
+    if (strncmp(key, "scale.sweep", 11) == 0 && (!key[11] || key[11] == '.'))
+        return free(names),
+               err_set(err, ERR_USAGE, "%s: the sweep can only be written in the file",
+                       key);
+    if (is_section(key))
+        return free(names),
+               err_set(err, ERR_USAGE, "%s is a section: name one of its keys (%s.KEY)",
+                       key, key);
     for (int i = 0; i < n_fields; i++) {
         size_t section = strcspn(fields[i].key, ".");
         if (fields[i].key[section] &&

@@ -10,11 +10,14 @@
 int yaml_read_file(const char *path, size_t limit, char **text, size_t *len,
                    struct err *err)
 {
-    FILE *fp = fopen(path, "rb");
+    FILE *fp;
     char *bytes = NULL;
     size_t n;
     int rc = -1;
 
+    if (!*path)
+        return err_set(err, ERR_USAGE, "the name of the file is empty");
+    fp = fopen(path, "rb");
     if (!fp)
         return err_set(err, errno == ENOENT ? ERR_MISSING : ERR_SYSTEM, "%s: %m", path);
     bytes = malloc(limit + 1);
@@ -23,6 +26,10 @@ int yaml_read_file(const char *path, size_t limit, char **text, size_t *len,
         goto out;
     }
     n = fread(bytes, 1, limit + 1, fp);
+    if (ferror(fp) && errno == EISDIR) {
+        err_set(err, ERR_USAGE, "%s: is a folder: name a file in it", path);
+        goto out;
+    }
     if (ferror(fp)) {
         err_set(err, ERR_SYSTEM, "%s: %m", path);
         goto out;

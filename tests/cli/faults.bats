@@ -35,3 +35,103 @@ END
     has 'shard-00001-of-00002.safetensors'
     lacks 'its message says why'
 }
+
+@test "the store is read where nothing can be written" {
+    [ "$(id -u)" -eq 0 ] && unshare -m true 2>/dev/null || skip 'mounting needs root'
+    muster launch --gpus 1 -- echo hello >/dev/null 2>&1
+    run unshare -m sh -c 'mount -t tmpfs -o size=1M tmpfs "$0" && cp -r home/. "$0" &&
+        mount -o remount,ro "$0" && export MUSTER_HOME="$0" &&
+        muster runs && muster report && muster logs && ! muster stop last' "$(mkdir ro; echo "$T/ro")"
+    status 0
+    has 'done'
+    has ':0: hello'
+    has 'is not running: done'
+    lacks 'Read-only'
+}
+
+@test "a damaged store: what it is, and the cure; runs go on" {
+    mkdir home
+    seq 1 2000 >home/store.sqlite
+    run muster runs
+    status 4
+    has 'store.sqlite: file is not a database: move it away'
+    run muster launch --gpus 1 -- true
+    status 0
+}
+
+@test "standard output that cannot be written is said, with status 4" {
+    for words in --help 'help launch' 'launch --help' topo 'nodes count a[1-3]'; do
+        run sh -c "muster $words >/dev/full"
+        status 4
+        [ "$output" = 'muster: standard output cannot be written: No space left on device' ]
+    done
+    run sh -c 'muster --help >&-'
+    status 4
+}
+
+@test "muster help COMMAND is COMMAND --help; an unknown one gets a suggestion" {
+    [ "$(muster help launch)" = "$(muster launch --help)" ]
+    run muster help lanch
+    status 2
+    has "did you mean 'launch'"
+}
+
+@test "--set: a section, the sweep, an unknown key" {
+    recipe
+    run muster launch r.yaml --gpus 2 --set training=3
+    status 2
+    has 'training is a section: name one of its keys (training.KEY)'
+    run muster launch r.yaml --gpus 2 --set scale.sweep=3
+    status 2
+    has 'scale.sweep: the sweep can only be written in the file'
+    run muster launch r.yaml --gpus 2 --set training.stps=3
+    status 2
+    has "did you mean 'training.steps'"
+}
+
+@test "recipes that are a folder or nothing" {
+    run muster plan . --gpus 2
+    status 2
+    has '.: is a folder: name a file in it'
+    run muster plan '' --gpus 2
+    status 2
+    has 'the name of the file is empty'
+}
+
+@test "no --gpus: the number that is used is said when it does not fit" {
+    recipe
+    run muster launch r.yaml --no-check --set parallelism.data_parallel_shard_degree=3 \
+        --set parallelism.data_parallel_replicate_degree=-1
+    status 2
+    has 'on 1 rank (--gpus N says how many): shard degree 3 does not divide 1 rank'
+}
+
+@test "a run's id is never an option or hidden, whatever the name" {
+    recipe
+    for name in é -x ../../x; do
+        run muster launch r.yaml --no-check --gpus 1 -q --set "name=$name" --set training.steps=1
+        status 0
+        has '1 step;'
+    done
+    [ "$(ls home/runs | grep -c '^r')" -eq 3 ]
+    [ ! -e home/x ] && [ ! -e x ]
+}
+
+@test "an empty list of rungs is refused before a climb is begun" {
+    recipe
+    run muster climb r.yaml --rungs ''
+    status 2
+    has 'r.yaml: scale.rungs is empty'
+    lacks '--resume'
+}
+
+@test "doctor does not call a tool well that fails" {
+    mkdir bin
+    printf '#!/bin/sh\necho scontrol: error: no configuration >&2\nexit 1\n' >bin/scontrol
+    chmod +x bin/scontrol
+    PATH="$T/bin:$PATH" run muster doctor
+    has "$T/bin/scontrol does not work here: scontrol: error: no configuration"
+    printf '#!/bin/sh\necho slurm 24.05.1\n' >bin/scontrol
+    PATH="$T/bin:$PATH" run muster doctor
+    has "slurm 24.05.1 ($T/bin/scontrol)"
+}

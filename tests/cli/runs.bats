@@ -36,13 +36,13 @@ start()
     [ "$(json o 'o["runs"][0]["status"], o["runs"][0]["world"], o["runs"][0]["cause"]')" = "(3, 2, 'rank')" ]
     run muster logs
     status 0
-    has ':0 rank 0 says'
-    has ':1 rank 1 says'
-    has ':0 half'
+    has ':0: rank 0 says'
+    has ':1: rank 1 says'
+    has ':0: half'
     run muster logs "$id" --rank 1
     status 0
-    has ':1 rank 1 says'
-    lacks ':0 '
+    has ':1: rank 1 says'
+    lacks ':0: '
     run muster logs "$id" --rank 2
     status 3
     has 'it has ranks 0 to 1'
