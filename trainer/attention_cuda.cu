@@ -59,8 +59,8 @@ const char *attention_describe(const struct attention *a)
 }
 
 /* Whom the call goes to: 1 cuDNN, 0 our own, -1 nobody (the device says why).
- * cuDNN's backward for Hopper repeats bit for bit only with a workspace of S x S a
- * head, which no arena has. */
+ * cuDNN 9.19 offered no backward for Hopper that repeats bit for bit within the
+ * workspace we give it. */
 static int attention_choose(struct dev *d, const struct attention_call *c, int backward)
 {
     const struct attn_shape *s = &c->s;
