@@ -9,6 +9,7 @@
 #include "launcher/slurm_cmd.h"
 #include "topology/cpulist.h"
 #include "topology/hostlist.h"
+#include "topology/slurm_gres.h"
 #include "topology/topology.h"
 
 static const char *said(const char *name)
@@ -37,27 +38,17 @@ static int field(const char *line, const char *key, char *out, size_t size)
     return 0;
 }
 
-/* "gpu:b200:8(IDX:0-7),shard:2": how many gpu; a name alone is one. */
-static int gpus_of(const char *gres)
+/* Whole GPUs of "gpu:b200:8(IDX:0-7),shard:2"; MIG slices are none. */
+static int gpus_of(const char *text)
 {
-    int n = 0;
+    struct gres gres;
+    int64_t n;
 
-    while (*gres) {
-        size_t word = strcspn(gres, ",(");
-        if (strncmp(gres, "gpu", 3) == 0 && (word == 3 || gres[3] == ':')) {
-            const char *digits = gres + word;
-            while (digits > gres && digits[-1] >= '0' && digits[-1] <= '9')
-                digits--;
-            n += digits < gres + word && digits[-1] == ':'
-                     ? (int)strtol(digits, NULL, 10)
-                     : 1;
-        }
-        gres += word;
-        if (*gres == '(')
-            gres += strcspn(gres, ")") + (strchr(gres, ')') != NULL);
-        gres += *gres == ',';
-    }
-    return n;
+    if (gres_parse(text, &gres, NULL) < 0)
+        return 0;
+    n = gres_whole_gpus(&gres);
+    gres_release(&gres);
+    return n > 0 && n <= 1024 ? (int)n : 0;
 }
 
 static int index_of(const struct strlist *names, const char *name)

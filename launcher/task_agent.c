@@ -394,7 +394,7 @@ static void farewell(struct task *a)
 
     /* Slurm signals rank and agent one after the other: who sent it comes first. */
     if (a->rank.status > 128 && !a->asked) {
-        clock_nap_us(SAME_SIGNAL_MS * 1000);
+        clock_nap_us((int64_t)SAME_SIGNAL_MS * 1000);
         take_signals(a);
     }
     carry(a, &a->rank.event, TASK_EVENT, 1 << 20);

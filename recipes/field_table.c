@@ -139,17 +139,18 @@ const struct field fields[] = {
 
     { AT(cluster.backend), WORDS(backend_words), .def = "auto",
       .doc =
-          "how ranks are started; auto: slurm inside or near Slurm, else hosts, else "
-          "local" },
+          "how ranks are started; auto: slurm inside an allocation, else hosts, else "
+          "local; slurm asks for nodes when there is none" },
     { AT(cluster.gpus_per_node), FIELD_INT, RANGE(1, 1024), .minus = "what is there",
       .def = "-1", .doc = "ranks on one node" },
     { AT(cluster.device), WORDS(device_words), .def = "auto",
-      .doc = "what a rank computes on; auto: cuda where there is one, else cpu" },
+      .doc = "what a rank computes on; auto: cuda where there is one, else cpu; sim: "
+             "ranks that only keep time, for trying a cluster out" },
     { AT(cluster.file), FIELD_TEXT, .def = "",
       .doc = "a cluster specification; empty: look at what is there" },
     { AT(cluster.hosts), FIELD_TEXTS, .doc = "nodes for the ssh backend" },
     { NAMED("cluster.slurm.args", cluster.slurm_args), FIELD_TEXTS,
-      .doc = "added to every srun and sbatch" },
+      .doc = "added to every srun and salloc" },
 
     { AT(checks.level), WORDS(level_words), .def = "standard",
       .doc = "preflight before a launch" },
