@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "launcher/agent.h"
+#include "launcher/agent_ssh.h"
 #include "launcher/agent_wire.h"
 #include "launcher/cmd.h"
 #include "launcher/guard.h"
@@ -58,6 +59,15 @@ static int serve(int argc, char **argv, struct err *err)
     return rc;
 }
 
+/* ---- ssh HOST ---- */
+
+static int ssh(int argc, char **argv, struct err *err)
+{
+    if (argc != 3 || !str_eq(argv[1], "--"))
+        return err_set(err, ERR_USAGE, "muster agent ssh -- HOST");
+    return agent_ssh(argv[2], STDIN_FILENO, STDOUT_FILENO, err);
+}
+
 /* ---- build ---- */
 
 static int build(int argc, char **argv, struct err *err)
@@ -80,6 +90,7 @@ static const struct {
     int (*run)(int argc, char **argv, struct err *err);
 } verbs[] = {
     { "serve", serve },
+    { "ssh", ssh },
     { "build", build },
     { "exec", exec },
 };
@@ -96,7 +107,7 @@ static int run(int argc, char **argv, struct err *err)
         }
     return err_set(err, ERR_USAGE,
                    "muster agent is started by muster itself; its verbs are serve, "
-                   "build and exec");
+                   "ssh, build and exec");
 }
 
 const struct cmd cmd_agent = { "agent", "muster's hands on a node", run, 1 };

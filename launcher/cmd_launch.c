@@ -117,6 +117,8 @@ static int prepare(struct launch *l, struct err *err)
         return l->a->gpus ? -1
                           : err_wrap(err, "on %d rank%s (--gpus N says how many)",
                                      world, str_s(world));
+    if (l->nodes && launch_nodes_check(l->nodes, l->placement, err) < 0)
+        return -1;
     if (l->nodes)
         nodes_settings(l->nodes, l->placement->order[0], &l->defaults);
     return 0;
@@ -261,6 +263,8 @@ static int check(const struct launch *l, struct err *err)
                                  .topology = l->topology,
                                  .placement = l->placement,
                                  .slurm = l->in_slurm ? &l->slurm : NULL,
+                                 .nodes = l->nodes,
+                                 .defaults = &l->defaults,
                                  .level = l->recipe.checks.level };
 
     if (!l->has_recipe || l->a->no_check || l->topology->simulated ||

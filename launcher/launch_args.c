@@ -11,6 +11,8 @@
 enum {
     OPT_SET = 256,
     OPT_CLUSTER,
+    OPT_HOSTS,
+    OPT_HOSTFILE,
     OPT_DRY_RUN,
     OPT_JSON,
     OPT_DETACH,
@@ -31,6 +33,10 @@ static const struct argp_option options[] = {
     { "set", OPT_SET, "KEY=VALUE", 0, "change one key of the recipe; may be repeated",
       0 },
     { "cluster", OPT_CLUSTER, "FILE", 0, "a cluster specification, not this machine",
+      0 },
+    { "hosts", OPT_HOSTS, "LIST", 0,
+      "run on these hosts over SSH (a,b,n[1-4]; user@host; the order is kept)", 0 },
+    { "hostfile", OPT_HOSTFILE, "FILE", 0, "the same, a host a line (NAME [slots=N])",
       0 },
     { "resume", OPT_RESUME, "DIR", 0, "continue from the checkpoints in DIR", 0 },
     { "dry-run", OPT_DRY_RUN, 0, 0, "print what would run, byte for byte, and stop",
@@ -142,6 +148,12 @@ static int take_word(struct launch_args *a, int key, const char *arg)
     case OPT_CLUSTER:
         a->cluster = arg;
         return 0;
+    case OPT_HOSTS:
+        a->hosts = arg;
+        return 0;
+    case OPT_HOSTFILE:
+        a->hostfile = arg;
+        return 0;
     case OPT_RESUME:
         a->resume = arg;
         return 0;
@@ -201,6 +213,10 @@ static int check(const struct launch_args *a, struct err *err)
     if (a->command && a->resume)
         return err_set(err, ERR_USAGE,
                        "--resume is for a recipe; a command gets its own options");
+    if (!!a->hosts + !!a->hostfile + !!a->cluster > 1)
+        return err_set(err, ERR_USAGE,
+                       "--hosts, --hostfile and --cluster each name the machines: one "
+                       "of them");
     if (a->detach && a->stdin_rank >= 0)
         return err_set(err, ERR_USAGE, "--stdin does not go with --detach");
     return 0;

@@ -3,9 +3,15 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "launcher/hostfile.h"
 #include "launcher/launch_args.h"
 #include "launcher/node.h"
+#include "launcher/slurm_alloc.h"
+#include "recipes/recipe.h"
 #include "recipes/value.h"
+#include "topology/place.h"
+
+enum { READY_MS = 30000 };
 
 static int open_for_tests(const char *count, struct nodes **nodes, struct err *err)
 {
@@ -18,20 +24,81 @@ static int open_for_tests(const char *count, struct nodes **nodes, struct err *e
     return nodes_open_local((int)n, nodes, err);
 }
 
+/* 1: these hosts; 0: none were asked for. */
+static int choose(const struct launch_args *a, const struct recipe *r,
+                  struct hosts *hosts, struct err *err)
+{
+    int rc;
+
+    if (a->hosts || a->hostfile) {
+        rc = a->hosts ? hostfile_list(a->hosts, "--hosts", hosts, err)
+                      : hostfile_read(a->hostfile, hosts, err);
+        return rc < 0 ? -1 : 1;
+    }
+    if (!r || r->cluster.backend == BACKEND_LOCAL ||
+        r->cluster.backend == BACKEND_SLURM || a->cluster || slurm_is_wanted(r, NULL))
+        return 0;
+    if (r->cluster.hosts.n)
+        return hostfile_recipe(&r->cluster.hosts, hosts, err) < 0 ? -1 : 1;
+    if (r->cluster.backend == BACKEND_SSH)
+        return err_set(
+            err, ERR_USAGE,
+            "cluster.backend is ssh: name the hosts (cluster.hosts, --hosts or "
+            "--hostfile)");
+    return 0;
+}
+
+static int open_hosts(const struct hosts *hosts, struct nodes **nodes, struct err *err)
+{
+    struct strlist names = { 0 };
+    int rc;
+
+    for (int i = 0; i < hosts->n; i++)
+        strlist_add(&names, hosts->item[i].name);
+    rc = nodes_open(&names, READY_MS, nodes, err);
+    for (int i = 0; i < hosts->n && rc == 0; i++)
+        (*nodes)->link[i].slots = hosts->item[i].slots;
+    strlist_release(&names);
+    return rc;
+}
+
 int launch_nodes_open(const struct launch_args *a, const struct recipe *r,
                       struct nodes **nodes, struct topology **topology, struct err *err)
 {
     const char *test = getenv("MUSTER_TEST_LOCAL_AGENTS");
+    struct hosts hosts = { 0 };
+    int rc;
 
-    (void)a, (void)r;
     *nodes = NULL;
-    if (!test || !*test)
-        return 0;
-    if (open_for_tests(test, nodes, err) < 0)
-        return -1;
-    if (nodes_topology(*nodes, topology, err) == 0)
-        return 0;
-    nodes_close(*nodes);
-    *nodes = NULL;
-    return -1;
+    if (test && *test) {
+        rc = open_for_tests(test, nodes, err);
+    } else {
+        rc = choose(a, r, &hosts, err);
+        if (rc > 0)
+            rc = open_hosts(&hosts, nodes, err);
+        hosts_release(&hosts);
+    }
+    if (rc == 0 && *nodes && nodes_topology(*nodes, topology, err) < 0) {
+        nodes_close(*nodes);
+        *nodes = NULL;
+        rc = -1;
+    }
+    return rc;
+}
+
+int launch_nodes_check(const struct nodes *nodes, const struct placement *p,
+                       struct err *err)
+{
+    for (int i = 0; i < nodes->n; i++) {
+        int n = 0;
+        for (int r = 0; r < p->world; r++)
+            n += p->rank[r].node == i;
+        if (nodes->link[i].slots && n > nodes->link[i].slots)
+            return err_set(err, ERR_USAGE,
+                           "host %s has %d slot%s, and %d ranks are placed there (set "
+                           "cluster.gpus_per_node, or use fewer GPUs)",
+                           nodes->link[i].name, nodes->link[i].slots,
+                           str_s(nodes->link[i].slots), n);
+    }
+    return 0;
 }

@@ -140,7 +140,7 @@ static void reap(struct node_link *l, int64_t ms)
     }
 }
 
-/* The last line of its words, without "muster: ". */
+/* Its last message, which may have several lines, without "muster: ". */
 static const char *last_words(struct node_link *l)
 {
     char *text = l->words.text, *line;
@@ -149,9 +149,11 @@ static const char *last_words(struct node_link *l)
         return "";
     while (l->words.len && text[l->words.len - 1] == '\n')
         text[--l->words.len] = '\0';
-    line = strrchr(text, '\n');
-    line = line ? line + 1 : text;
-    return strncmp(line, "muster: ", 8) == 0 ? line + 8 : line;
+    line = text;
+    for (char *at = text; at; at = strchr(at + 1, '\n'))
+        if (strncmp(at + (*at == '\n'), "muster: ", 8) == 0)
+            line = at + (*at == '\n') + 8;
+    return line;
 }
 
 char *node_why_lost(struct node_link *l)
@@ -214,8 +216,12 @@ static int greet(struct node_link *l, struct err *err)
 /* Problems of all nodes, one a line. */
 static void add_problem(struct err *all, const struct node_link *l, struct err *one)
 {
-    err_more(all, one->code ? one->code : ERR_SYSTEM, "node %s: %s", l->name,
-             err_text(one));
+    const char *why = err_text(one);
+    size_t n = strlen(l->name);
+
+    if (strncmp(why, l->name, n) == 0 && why[n] == ':') /* it says so itself */
+        why += n + 1 + strspn(why + n + 1, " ");
+    err_more(all, one->code ? one->code : ERR_SYSTEM, "node %s: %s", l->name, why);
     err_release(one);
 }
 
@@ -291,10 +297,27 @@ static int check_pair(const struct nodes *nodes, const struct node_link *a,
     return 0;
 }
 
+/* Others could not reach it by such an address (case C03). */
+static int check_address(const struct nodes *nodes, const struct node_link *l,
+                         struct err *err)
+{
+    const char *a = l->hello.address;
+
+    if (nodes->local || nodes->n == 1 ||
+        (strncmp(a, "127.", 4) != 0 && strcmp(a, "::1") != 0))
+        return 0;
+    return err_more(err, ERR_USAGE,
+                    "host %s is reached by its loopback address %s, where the others "
+                    "cannot find it: name it by its address on the network",
+                    l->name, a);
+}
+
 static int check_identities(const struct nodes *nodes, struct err *err)
 {
     int rc = 0;
 
+    for (int i = 0; i < nodes->n; i++)
+        rc |= check_address(nodes, &nodes->link[i], err);
     for (int i = 0; i < nodes->n; i++)
         for (int k = 0; k < i; k++)
             rc |= check_pair(nodes, &nodes->link[k], &nodes->link[i], err);

@@ -25,7 +25,8 @@ struct node_link {
     struct frame_out to;
     struct agent_hello hello; /* valid when greeted */
     int greeted, lost;
-    int busy; /* its run reads what it says; else nodes_idle() does */
+    int slots; /* ranks it may have; 0: not said */
+    int busy;  /* its run reads what it says; else nodes_idle() does */
     int64_t heard_at, said_at;
     struct str words; /* the end of what it printed on stderr */
 };

@@ -135,6 +135,8 @@ int preflight_run(const struct preflight *q, struct verdicts *out, struct err *e
         .topology = q->topology,
         .placement = q->placement,
         .slurm = q->slurm,
+        .nodes = q->nodes,
+        .defaults = q->defaults,
         .quiet = !q->show,
         .lines_to_stderr = 1,
         .start_timeout_ms = MEET_MS,

@@ -6,6 +6,7 @@
 #include "recipes/recipe.h"
 
 struct err;
+struct nodes;
 struct placement;
 struct slurm_place;
 struct strlist;
@@ -19,6 +20,8 @@ struct preflight {
     const struct topology *topology;
     const struct placement *placement;
     const struct slurm_place *slurm; /* as in run.h */
+    struct nodes *nodes;            /* run_request's: agents on its nodes; NULL: here */
+    const struct strlist *defaults; /* run_request's; may be NULL */
     enum level level;
     int show; /* echo the lines that ranks print, to stderr */
 };

@@ -1,0 +1,195 @@
+# muster launch over SSH: hosts as namespaces of this machine (tests/lab/ssh.sh).
+load lib
+export O
+
+LAB="$SRC/tests/lab/ssh.sh"
+
+setup_file()
+{
+    export D=$BATS_FILE_TMPDIR/lab NO_LAB=
+    if muster agent ssh -- 127.0.0.1 </dev/null 2>&1 | grep -q 'built without libssh'; then
+        NO_LAB='built without libssh'
+    elif ! sh "$LAB" start 4 "$D" 2>"$BATS_FILE_TMPDIR/why"; then
+        NO_LAB=$(tail -1 "$BATS_FILE_TMPDIR/why")
+        [ -n "$NO_LAB" ] || NO_LAB='the lab does not start'
+    fi
+    export NO_LAB
+}
+
+teardown_file() { [ -n "$NO_LAB" ] || sh "$LAB" stop "$D"; }
+
+setup()
+{
+    T=$(mktemp -d)
+    cd "$T" || exit 1
+    [ -z "$NO_LAB" ] || skip "$NO_LAB"
+    lab 'rm -rf home; [ -e ~/known ] || cp ~/.ssh/known_hosts ~/known; cp ~/known ~/.ssh/known_hosts'
+}
+
+# lab SCRIPT: as the ordinary user of the login node, in the folder that all hosts share
+lab()
+{
+    timeout 100 sh "$LAB" exec "$D" timeout 90 sh -c "cd /mnt/shared; export MUSTER_HOME=/mnt/shared/home; $1"
+}
+node() { sh "$LAB" on "$D" "$@"; }
+
+# What is left of a run on host I: ranks and agents.
+left()
+{
+    for i in $(seq 150); do
+        node "$1" pgrep -f 'sleep 5[0-9]|agent serve' >/dev/null || return 0
+        sleep 0.1
+    done
+    node "$1" ps ax
+    return 1
+}
+
+@test "ssh: ranks on two hosts, with the addresses of their network" {
+    run lab 'muster launch --gpus 4 --hosts node1,node2 -- sh -c "echo \$RANK \$(hostname) \$MASTER_ADDR \$OMPI_MCA_btl_tcp_if_include \$NCCL_SOCKET_IFNAME"'
+    status 0
+    has 'node1:0: 0 node1 10.99.0.1 10.99.0.0/24 =eth0'
+    has 'node2:3: 3 node2 10.99.0.1 10.99.0.0/24 =eth0'
+}
+
+@test "B13: the order of the hosts is the order of the ranks" {
+    run lab 'printf "node3\nnode1 slots=2 # the other\n" >hosts; muster launch --gpus 4 --hostfile hosts -- sh -c "echo \$RANK \$MASTER_ADDR"'
+    status 0
+    has 'node3:0: 0 10.99.0.3'
+    has 'node1:2: 2 10.99.0.3'
+    run lab 'printf "node3\nnode1 slots=1\n" >hosts; muster launch --gpus 4 --hostfile hosts -- true'
+    status 2
+    has 'host node1 has 1 slot, and 2 ranks are placed there'
+}
+
+@test "C02: MASTER_ADDR of the user stays" {
+    run lab 'MASTER_ADDR=gn08-ib muster launch --gpus 4 --hosts node1,node2 -- sh -c "echo to \$MASTER_ADDR"'
+    status 0
+    [ "$(grep -c ': to gn08-ib$' <<<"$output")" -eq 4 ]
+}
+
+@test "ssh: fences and an Open MPI program over four hosts" {
+    run lab 'muster launch --gpus 8 --hosts node[1-4] -- pmix_fence 4'
+    status 0
+    [ "$(grep -c ': right$' <<<"$output")" -eq 8 ]
+    run lab 'muster launch --gpus 8 --hosts node[1-4] -- mpi_hello'
+    status 0
+    [ "$(grep -c 'of 8: ring ok, sum 28' <<<"$output")" -eq 8 ]
+}
+
+@test "ssh: four hosts train to the losses of one machine, bit for bit" {
+    cat "$SRC/LICENSE" "$SRC"/trainer/*.h >text.txt
+    muster data pack -o text.bin text.txt >/dev/null
+    cat >tiny.yaml <<-END
+	name: tiny
+	model: {preset: tiny}
+	parallelism: {data_parallel_shard_degree: 2, data_parallel_replicate_degree: 2}
+	optimizer: {lr: 3e-3}
+	cluster: {device: cpu, gpus_per_node: 1, hosts: [node1, node2, node3, node4]}
+	training: {seq_len: 32, local_batch_size: 1, global_batch_size: 4, steps: 10, dtype: float32, log_interval: 1}
+	data: {path: text.bin, eod_token: 256}
+	checks: {level: quick}
+	END
+    cp tiny.yaml text.bin "$D/shared/"
+    sed -i 's/, gpus_per_node.*node4]//' tiny.yaml
+    MUSTER_HOME=$T/local muster launch tiny.yaml --gpus 4 --no-check -q
+    run lab 'muster launch tiny.yaml --gpus 4 -q'
+    status 0
+    for f in local "$D/shared/home"; do
+        cat "$f"/runs/tiny*/events.jsonl | python3 -c '
+import json, sys
+for line in sys.stdin:
+    e = json.loads(line)
+    if e["event"] == "step" and e["rank"] == 0:
+        print(e["step"], repr(e["loss"]), repr(e["grad_norm"]))' >steps.${#f}
+    done
+    [ "$(wc -l <steps.5)" -eq 10 ]
+    cmp steps.5 "steps.$((${#D} + 12))"
+    ls "$D"/shared/home/runs/tiny*/ranks | grep -qx node4.3.log
+}
+
+@test "ssh: an unknown or changed key is refused before anything starts" {
+    run lab 'sed -i "/^node2/d" ~/.ssh/known_hosts; muster launch --gpus 4 --hosts node1,node2 -- touch started'
+    [ "$status" -ne 0 ]
+    has 'node node2'
+    [ ! -e "$D/shared/started" ]
+    [ ! -e "$D/shared/home/runs" ] || [ -z "$(ls "$D/shared/home/runs")" ]
+    run lab 'sed -i "s|^node1,\([^ ]*\) .*|node1,\1 $(sed -n "s/^node3[^ ]* //p" ~/known)|" ~/.ssh/known_hosts; muster launch --gpus 4 --hosts node1,node2 -- touch started'
+    [ "$status" -ne 0 ]
+    has 'node node1'
+    [ ! -e "$D/shared/started" ]
+}
+
+@test "ssh: one machine under two names is refused, and so is one name on two machines" {
+    run lab 'muster launch --gpus 4 --hosts node1,10.99.0.1 -- true'
+    status 2
+    has 'hosts node1 and 10.99.0.1 are one machine (node1)'
+    node 2 hostname node1
+    run lab 'muster launch --gpus 4 --hosts node1,node2 -- true'
+    node 2 hostname node2
+    status 2
+    has 'hosts node1 and node2 both call themselves node1'
+}
+
+@test "ssh: all hosts that cannot be had are named at once" {
+    run lab 'muster launch --gpus 4 --hosts node1,node8,node9 -- true'
+    status 3
+    has 'node node8: '
+    has 'node node9: '
+}
+
+@test "ssh: a folder that is not shared is said, and what to do" {
+    run lab 'mkdir -p ~/own && cd ~/own && muster launch --gpus 4 --hosts node1,node2 -- true'
+    status 3
+    has 'ranks start where muster was started'
+}
+
+# killed HOST SCRIPT: run ranks on node1 and node2, run SCRIPT as root of HOST when all are
+# up; the launch must end in 15 s and leave nothing
+killed()
+{
+    rm -f "$D/shared/up"
+    (
+        for i in $(seq 200); do
+            [ "$(grep -c up "$D/shared/up" 2>/dev/null)" = 4 ] && break
+            sleep 0.05
+        done
+        date +%s >"$T/at"
+        node "$1" sh -c "$2"
+    ) &
+    run lab 'muster launch --gpus 4 --grace 2s --hosts node1,node2 -- sh -c "trap : TERM; echo up >>up; sleep 51; sleep 52"'
+    wait
+    [ $(($(date +%s) - $(cat at))) -le 16 ]
+    left 1
+    left 2
+    left 0
+}
+
+@test "ssh: an agent is killed: its host is named, everything ends" {
+    killed 2 'kill -KILL $(pgrep -nf "[m]uster agent serve")'
+    status 4
+    has 'node node2 is lost'
+}
+
+@test "ssh: the sshd session is killed: its host is named, everything ends" {
+    killed 2 'kill -KILL $(ps -o ppid= -p $(pgrep -of "[m]uster agent serve"))'
+    status 4
+    has 'node node2 is lost'
+}
+
+@test "ssh: a host's network is cut: its host is named, everything ends there too" {
+    killed 2 'ip link set eth0 down'
+    node 2 sh -c 'ip link set eth0 up; ip addr add 10.99.0.2/24 dev eth0 2>/dev/null; true'
+    status 4
+    has 'node node2 is lost'
+}
+
+@test "ssh: the listening sshd is killed: the run goes on" {
+    (
+        sleep 1
+        node 2 sh -c 'kill -KILL $(cat /mnt/host/sshd.pid)'
+    ) &
+    run lab 'muster launch --gpus 4 --hosts node1,node2 -- sh -c "sleep 3; echo done"'
+    wait
+    status 0
+    [ "$(grep -c ': done$' <<<"$output")" -eq 4 ]
+}
