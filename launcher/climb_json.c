@@ -69,6 +69,15 @@ static struct js *shared(const struct js *v)
     return v ? js_ref((struct js *)v) : js_string(NULL);
 }
 
+/* What stands beside every rate. */
+static void put_rates(struct js *o, const struct tally *t)
+{
+    js_put_real(o, "mfu_reference", js_get_real(t->result, "mfu_reference", NAN));
+    js_put_real(o, "mfu_causal", js_get_real(t->result, "mfu_causal", NAN));
+    if (js_get_bool(t->result, "simulated", 0))
+        js_put_bool(o, "simulated", 1);
+}
+
 static struct js *trial_object(const struct tally *t, int64_t gpus, int64_t candidate)
 {
     struct js *o = js_object();
@@ -79,6 +88,7 @@ static struct js *trial_object(const struct tally *t, int64_t gpus, int64_t cand
     js_put_str(o, "state", t->state);
     js_put_str(o, "reason", t->reason);
     js_put_real(o, "tokens_per_s_per_gpu", candidate_rate(&t->rates));
+    put_rates(o, t);
     js_put_real(o, "predicted_tokens_per_s_per_gpu", t->predicted);
     js_put_real(o, "memory_percent", t->memory_percent);
     js_put_int(o, "attempts", t->attempts);
@@ -122,8 +132,7 @@ static struct js *rung_object(const struct js *rows, int64_t gpus, int64_t winne
     js_put_str(o, "reason", t.reason);
     js_put_real(o, "tokens_per_s_per_gpu", rate);
     js_put_real(o, "tokens_per_s", rate * (double)gpus);
-    js_put_real(o, "mfu_reference", js_get_real(t.result, "mfu_reference", NAN));
-    js_put_real(o, "mfu_causal", js_get_real(t.result, "mfu_causal", NAN));
+    put_rates(o, &t);
     js_put_real(o, "memory_percent", t.memory_percent);
     js_put_real(o, "predicted_tokens_per_s_per_gpu", t.predicted);
     js_put_real(o, "efficiency", rate / (isnan(perfect) ? rate : perfect));
@@ -225,6 +234,8 @@ static struct js *put_together(const struct js *climb, const struct js *rows,
         put_climb(o, climb, &r);
         rungs = ladder(rows, &won, winner);
         js_put_str(o, "scaling", scaling_of(rungs));
+        if (js_get_bool(js_at(rungs, 0), "simulated", 0))
+            js_put_bool(o, "simulated", 1);
         js_put(o, "rungs", rungs);
         js_put(o, "trials", js_ref(trials));
         js_put(o, "winner", winner >= 0 ? shared(t.settings) : js_string(NULL));

@@ -153,8 +153,11 @@ void climb_print(const struct js *climb, FILE *fp)
 {
     const struct js *winner = js_get(climb, "winner");
 
-    fprintf(fp, "climb %s: %s\n", js_str(climb, "climb", "?"),
-            js_str(climb, "state", "?"));
+    fprintf(fp, "climb %s: %s%s\n", js_str(climb, "climb", "?"),
+            js_str(climb, "state", "?"),
+            js_get_bool(climb, "simulated", 0)
+                ? "; simulated: no figure here was measured"
+                : "");
     print_trials(climb, fp);
     if (!js_is_object(winner))
         return;

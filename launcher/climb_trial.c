@@ -158,14 +158,15 @@ static enum outcome take(struct walk *w, struct candidate *k, int gpus,
 static void say_trial(const struct walk *w, const struct candidate *k, int gpus,
                       const struct trial *t, const char *state)
 {
+    const char *sim = js_get_bool(t->result, "simulated", 0) ? " (simulated)" : "";
     char *text = candidate_text(k);
 
     if (str_eq(state, "measured") && isnan(t->memory_percent))
-        walk_say(w, "%d rank%s, %s: %.0f tokens/s/GPU", gpus, str_s(gpus), text,
-                 t->tokens_per_s_per_gpu);
+        walk_say(w, "%d rank%s, %s: %.0f tokens/s/GPU%s", gpus, str_s(gpus), text,
+                 t->tokens_per_s_per_gpu, sim);
     else if (str_eq(state, "measured"))
-        walk_say(w, "%d rank%s, %s: %.0f tokens/s/GPU, memory %.1f %%", gpus,
-                 str_s(gpus), text, t->tokens_per_s_per_gpu, t->memory_percent);
+        walk_say(w, "%d rank%s, %s: %.0f tokens/s/GPU%s, memory %.1f %%", gpus,
+                 str_s(gpus), text, t->tokens_per_s_per_gpu, sim, t->memory_percent);
     else
         walk_say(w, "%d rank%s, %s: %s", gpus, str_s(gpus), text, t->reason);
     free(text);

@@ -45,11 +45,12 @@ struct launch {
 
 /* ---- recipe, machine, placement ---- */
 
+/* Once: it may come through a pipe. */
 static int load_recipe(struct launch *l, struct err *err)
 {
     const struct launch_args *a = l->a;
 
-    if (!a->recipe)
+    if (!a->recipe || l->has_recipe)
         return 0;
     if (recipe_load(a->recipe, &l->recipe, err) < 0)
         return -1;
@@ -273,6 +274,24 @@ static int check(const struct launch *l, struct err *err)
     return launch_check(&q, err);
 }
 
+/* Nothing was started: with --json that is an object too, without a run. */
+static int refuse(const struct launch *l, const struct err *err)
+{
+    struct js *o;
+
+    if (!l->a->json || l->report >= 0)
+        return -1;
+    o = js_document("launch");
+    js_put_str(o, "run", NULL);
+    js_put_int(o, "status", (int)err->code);
+    js_put_str(o, "cause", "refused");
+    js_put_str(o, "reason", err_text(err));
+    js_put(o, "rank_status", js_array());
+    js_print(o, stdout);
+    js_free(o);
+    return -1;
+}
+
 static int launch(struct launch *l, struct err *err)
 {
     struct run_request q;
@@ -280,16 +299,16 @@ static int launch(struct launch *l, struct err *err)
     int status;
 
     if (prepare(l, err) < 0)
-        return -1;
+        return refuse(l, err);
     q = request_of(l);
     if (l->a->dry_run)
         return dry_run(&q, l->a->json, err);
     if (check(l, err) < 0)
-        return -1;
+        return refuse(l, err);
     q.event = on_event;
     q.event_arg = l;
     if (run_execute(&q, &result, err) < 0)
-        return -1;
+        return refuse(l, err);
     show_result(&result, l->a->json);
     status = result.status;
     run_result_release(&result);
@@ -406,12 +425,8 @@ static int is_from_outside(struct launch *l, int *yes, struct err *err)
     if (!l->a->recipe || l->a->dry_run || slurm_is_inside())
         return 0;
     if (load_recipe(l, err) < 0)
-        return -1;
+        return refuse(l, err);
     *yes = l->recipe.cluster.backend == BACKEND_SLURM;
-    if (*yes)
-        return 0;
-    recipe_release(&l->recipe);
-    l->has_recipe = 0;
     return 0;
 }
 

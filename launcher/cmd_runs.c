@@ -88,12 +88,17 @@ static void add_number(struct table *t, const struct js *o, const char *key,
     table_add(t, "%s", text);
 }
 
+static const char *simulated(const struct js *result)
+{
+    return js_get_bool(result, "simulated", 0) ? ", simulated" : "";
+}
+
 static void add_run(struct table *t, const struct js *run)
 {
     const struct js *result = js_get(run, "result");
 
     table_add(t, "%s", js_str(run, "id", "?"));
-    table_add(t, "%s", js_str(run, "state", "?"));
+    table_add(t, "%s%s", js_str(run, "state", "?"), simulated(result));
     table_add(t, "%lld", (long long)js_get_int(run, "world", 0));
     add_when(t, js_get_real(run, "started", 0));
     add_duration(t, run);
@@ -109,7 +114,8 @@ static void add_climb(struct table *t, const struct js *climb)
     size_t n = js_len(rungs);
 
     table_add(t, "%s", js_str(climb, "id", "?"));
-    table_add(t, "climb, %s", js_str(climb, "state", "?"));
+    table_add(t, "climb, %s%s", js_str(climb, "state", "?"),
+              simulated(js_get(climb, "result")));
     if (n)
         table_add(t, "%lld", (long long)js_get_int(js_at(rungs, n - 1), "gpus", 0));
     else

@@ -43,6 +43,7 @@ static void print_model(const struct js *run, FILE *fp)
 {
     const char *text = js_str(run, "recipe", NULL);
     struct recipe r;
+    int shard, replicate, accumulation;
 
     if (!text || recipe_parse(text, strlen(text), "store", &r, NULL) < 0)
         return;
@@ -50,13 +51,17 @@ static void print_model(const struct js *run, FILE *fp)
             *r.preset ? r.preset : "own shape",
             (double)model_params_total(&r.model) / 1e6,
             (double)model_params_active(&r.model) / 1e6, r.training.seq_len);
-    fprintf(fp,
-            "  layout   shard %d, replicate %d (-1: the rest), checkpointing %s, "
-            "local batch %d, global batch %lld\n",
-            r.parallelism.data_parallel_shard_degree,
-            r.parallelism.data_parallel_replicate_degree,
-            ac_mode_name(r.activation_checkpoint.mode), r.training.local_batch_size,
-            (long long)r.training.global_batch_size);
+    if (recipe_layout(&r, (int)js_get_int(run, "world", 1), &shard, &replicate,
+                      &accumulation, NULL) < 0) {
+        shard = r.parallelism.data_parallel_shard_degree;
+        replicate = r.parallelism.data_parallel_replicate_degree;
+    }
+    fprintf(
+        fp,
+        "  layout   shard %d, replicate %d, checkpointing %s, local batch %d, global "
+        "batch %lld\n",
+        shard, replicate, ac_mode_name(r.activation_checkpoint.mode),
+        r.training.local_batch_size, (long long)r.training.global_batch_size);
     recipe_release(&r);
 }
 
@@ -136,9 +141,13 @@ void report_run_print(const struct js *run, FILE *fp)
 {
     const char *reason = js_str(run, "reason", NULL);
 
-    fprintf(fp, "run %s: %s, %lld rank%s%s%s\n", js_str(run, "id", "?"),
+    const char *sim = js_get_bool(js_get(run, "result"), "simulated", 0)
+                          ? "; simulated: no figure here was measured"
+                          : "";
+
+    fprintf(fp, "run %s: %s, %lld rank%s%s%s%s\n", js_str(run, "id", "?"),
             js_str(run, "state", "?"), (long long)js_get_int(run, "world", 0),
-            str_s(js_get_int(run, "world", 0)), reason ? "; " : "",
+            str_s(js_get_int(run, "world", 0)), sim, reason ? "; " : "",
             reason ? reason : "");
     print_model(run, fp);
     print_result(js_get(run, "result"), fp);

@@ -167,8 +167,8 @@ static char *last_words(int fd)
     return xstrndup(line, (size_t)n);
 }
 
-/* What the trial said is its `launch` object; nothing said, it could not start and
- * has told why on stderr. */
+/* What the trial said is its `launch` object; without a run in it, it could not start
+ * and has told why on stderr. */
 static int understand(const struct str *said, int words, int raw, struct trial *out,
                       struct err *err)
 {
@@ -177,11 +177,13 @@ static int understand(const struct str *said, int words, int raw, struct trial *
     struct js *launch = NULL;
     int status = WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw);
 
-    if (said->len && js_parse(said->text, said->len, "trial", &launch, NULL) == 0) {
+    if (said->len && js_parse(said->text, said->len, "trial", &launch, NULL) == 0 &&
+        js_str(launch, "run", NULL)) {
         trial_read(launch, out);
         js_free(launch);
         return 0;
     }
+    js_free(launch);
     if (stop_signal) {
         out->stopped = 1;
         return 0;

@@ -135,3 +135,45 @@ END
     PATH="$T/bin:$PATH" run muster doctor
     has "slurm 24.05.1 ($T/bin/scontrol)"
 }
+
+# json FILE EXPR: a Python expression over the object `o`
+json() { python3 -c "import json; o = json.load(open('$1')); print(($2))"; }
+
+@test "launch --json: a refused launch is an object too, without a run" {
+    recipe
+    muster launch r.yaml --gpus 2 --json --set foo=3 >o 2>err || [ $? -eq 2 ]
+    [ "$(json o 'o["schema"], o["run"], o["status"], o["cause"], o["rank_status"]')" = \
+        "('muster/launch/1', None, 2, 'refused', [])" ]
+    grep -q "unknown key 'foo'" o err
+}
+
+@test "what is simulated says so wherever a rate stands" {
+    recipe
+    cat >>r.yaml <<'END'
+cluster: {device: sim}
+scale: {rungs: [2, 4], trial_steps: 2, trial_warmup: 1, sweep: {activation_checkpoint.mode: [none, full]}}
+END
+    muster launch r.yaml --gpus 2 --json -q >o 2>err
+    [ "$(json o 'o["simulated"]')" = True ]
+    run muster report
+    has '2 ranks; simulated'
+    has 'shard 2, replicate 1,'
+    muster climb r.yaml --json >o 2>err
+    grep -q 'tokens/s/GPU (simulated)' err
+    [ "$(json o 'o["simulated"], all(r["simulated"] for r in o["rungs"]), all(t["simulated"] for t in o["trials"])')" = \
+        '(True, True, True)' ]
+    [ "$(json o 'all(k in t for t in o["trials"] for k in ("mfu_reference", "mfu_causal"))')" = True ]
+    run muster report
+    has 'done; simulated'
+    run muster runs
+    has 'climb, done, simulated'
+    has 'done, simulated'
+}
+
+@test "a recipe may come through a pipe" {
+    recipe
+    run sh -c 'muster launch /dev/stdin --gpus 1 --no-check -q <r.yaml'
+    status 0
+    run sh -c 'cat r.yaml | muster launch /dev/stdin --gpus 1 --no-check -q'
+    status 0
+}
