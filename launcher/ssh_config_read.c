@@ -2,6 +2,7 @@
 #include "launcher/ssh_config_read.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -61,7 +62,9 @@ static void read_file(struct ssh_reader *r, struct ssh_place *p, int flags,
 {
     struct ssh_place nowhere = { .file = p->file };
     struct stat st;
-    FILE *fp = fopen(p->file, "re");
+    /* a FIFO would hold us */
+    int fd = open(p->file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    FILE *fp = fd >= 0 ? fdopen(fd, "r") : NULL;
 
     if (!fp) {
         if (errno == ENOENT && (flags & SSH_READ_MUST))

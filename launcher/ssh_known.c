@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,7 +166,9 @@ static void scan_line(const struct query *q, char *line, struct entry *e)
 
 static int scan_file(const struct query *q, const char *file, struct err *err)
 {
-    FILE *fp = fopen(file, "re");
+    /* a FIFO would hold us */
+    int fd = open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    FILE *fp = fd >= 0 ? fdopen(fd, "r") : NULL;
     struct entry *e;
     char *line = NULL;
     size_t room = 0;

@@ -296,3 +296,92 @@ X
     [ "$took" -le 15 ]
     grep -q 'node2: the connection was lost' why
 }
+
+# --- files, and what a host is -------------------------------------------------------------
+
+@test "files go to a private folder, whole or not at all" {
+    head -c 20000000 /dev/urandom >"$D/shared/big"
+    printf '#!/bin/sh\necho started\n' >"$D/shared/small"
+    : >"$D/shared/empty"
+    run try copy node1 .cache/muster/abc /mnt/shared/big /mnt/shared/small /mnt/shared/empty
+    status 0
+    has '20000023 bytes sent'
+    run try exec node1 stat -c '%a %n' .cache/muster .cache/muster/abc .cache/muster/abc/big
+    [ "$(echo "$output" | cut -d' ' -f1 | tr '\n' ' ')" = '700 700 700 ' ]
+    try exec node1 cmp .cache/muster/abc/big /mnt/shared/big
+    run try exec node1 .cache/muster/abc/small
+    has started
+    run try exec node1 ls .cache/muster/abc
+    [ "$(echo "$output" | tr '\n' ' ')" = 'big empty small ' ]
+    run try copy node1 .cache/muster/abc /mnt/shared/big /mnt/shared/small /mnt/shared/empty
+    has '0 bytes sent'
+    # one that was cut short is sent again
+    try exec node1 truncate -s 5 .cache/muster/abc/big
+    run try copy node1 .cache/muster/abc /mnt/shared/big
+    has '20000000 bytes sent'
+    try exec node1 cmp .cache/muster/abc/big /mnt/shared/big
+}
+
+@test "a folder that others may enter, a link, one that cannot be made: refused" {
+    echo x >"$D/shared/x"
+    try exec node1 sh -c 'mkdir -m 755 open; mkdir -m 700 real; ln -s real link'
+    run try copy node1 open /mnt/shared/x
+    status 1
+    has 'open is not a private folder'
+    run try copy node1 link /mnt/shared/x
+    status 1
+    run try copy node1 /proc/none /mnt/shared/x
+    status 4
+    has 'node1: /proc/none cannot be made'
+    run try copy node1 real /mnt/shared/none_such
+    status 3
+    try exec node1 rm -rf open real link
+}
+
+@test "a full disk there is told with its file" {
+    node 1 mkdir -p /dev/shm/full
+    node 1 mount -t tmpfs -o size=1m,mode=1777 full /dev/shm/full
+    head -c 3000000 /dev/zero >"$D/shared/three"
+    run try copy node1 /dev/shm/full/p /mnt/shared/three
+    node 1 umount /dev/shm/full
+    status 4
+    has 'node1: /dev/shm/full/p/three'
+    has 'cannot be written'
+}
+
+@test "an sshd without SFTP, and one whose login prints something, are told apart" {
+    cat >"$D/shared/second" <<'X'
+sed '/^Subsystem/d; /^Port 22$/d; s/^Port 2200/Port 2201/; /^PidFile/d' /mnt/host/sshd_config >~/bare
+echo "PidFile $HOME/bare.pid" >>~/bare
+[ -z "$1" ] || echo "Subsystem sftp $1" >>~/bare
+at=/usr/sbin/sshd
+[ -x $at ] || at=/mnt/build/lab/sshd$at
+LD_LIBRARY_PATH=/mnt/build/lab/sshd/usr/lib/$(uname -m)-linux-gnu $at -f ~/bare
+X
+    known "1i [node3]:2201 $(cut -d' ' -f1,2 "$D/h3/key.pub")"
+    echo x >"$D/shared/x"
+    try exec node3 sh /mnt/shared/second ''
+    run try copy lab@node3:2201 p /mnt/shared/x
+    try exec node3 sh -c 'kill $(cat bare.pid)'
+    status 4
+    has 'its sshd offers no SFTP'
+    try exec node3 sh /mnt/shared/second 'echo Welcome to node3'
+    run try copy lab@node3:2201 p /mnt/shared/x
+    try exec node3 sh -c 'kill $(cat bare.pid)'
+    status 4
+    has 'node3 (node3 port 2201): what answers is no SFTP server'
+}
+
+@test "C19, C03: hosts that are one machine; a name that is everybody's" {
+    run try look node1,node2
+    status 0
+    has 'node1: node1 '
+    run try look node1,10.99.0.1
+    status 1
+    has 'node1 and 10.99.0.1 are one machine'
+    node 2 hostname node1
+    run try look node1,node2
+    node 2 hostname node2
+    status 1
+    has 'node1 and node2: same host name (node1), different machine'
+}

@@ -5,6 +5,8 @@
  *       run it; -i: stdin is its input; -k: signal it after its first output.  Ends
  *       with its status
  *   ssh_try [-F FILE] [-t MS] each HOST,HOST... ARGV...   all at once, in one loop
+ *   ssh_try [-F FILE] [-t MS] copy HOST FOLDER FILE...   all 0700, under their base names
+ *   ssh_try [-F FILE] look HOST,HOST...    what they are, and whether they go together
  * A failure is one line on stderr and the status of its code (ERR_FAILED 1 ...). */
 #include <errno.h>
 #include <poll.h>
@@ -16,17 +18,22 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "launcher/host_look.h"
 #include "launcher/ssh.h"
+#include "launcher/ssh_copy.h"
 #include "launcher/ssh_words.h"
 
 static const char *config_file;
 static int64_t open_ms = 10000;
 static int use_input, kill_after;
 
-static int fail(const struct err *err)
+static int fail(struct err *err)
 {
+    int code = (int)err->code;
+
     fprintf(stderr, "ssh_try: %s\n", err_text(err));
-    return (int)err->code;
+    err_release(err);
+    return code;
 }
 
 /* --- configuration -------------------------------------------------------------------- */
@@ -265,14 +272,125 @@ static int do_each(char **args)
     return worst;
 }
 
+static int copy_all(struct ssh_link *l, struct ssh_copy *c, struct err *err)
+{
+    struct pollfd p;
+    int rc;
+
+    for (;;) {
+        int timeout;
+        if (ssh_link_step(l, err) < 0)
+            return -1;
+        rc = ssh_copy_step(c, err);
+        if (rc != 0)
+            return rc;
+        timeout = ssh_link_poll(l, &p);
+        poll(&p, 1, timeout < 0 || timeout > 1000 ? 1000 : timeout);
+    }
+}
+
+static int do_copy(char **args)
+{
+    struct err err = ERR_INIT;
+    struct ssh_copy_file files[16];
+    struct ssh_copy *copy = NULL;
+    struct ssh_link *link = NULL;
+    int n = 0, rc;
+
+    for (; args[2 + n] && n < 16; n++) {
+        const char *slash = strrchr(args[2 + n], '/');
+        files[n] = (struct ssh_copy_file){ args[2 + n], slash ? slash + 1 : args[2 + n],
+                                           0700 };
+    }
+    if (link_to(args[0], &link, &err) < 0)
+        return fail(&err);
+    rc = ssh_link_open(link, &err);
+    if (rc == 0)
+        rc = ssh_copy_start(link, args[1], files, n, &copy, &err);
+    if (rc == 0)
+        rc = copy_all(link, copy, &err);
+    if (rc == 1)
+        printf("%lld bytes sent\n", (long long)ssh_copy_bytes(copy));
+    ssh_copy_free(copy);
+    ssh_link_free(link);
+    return rc < 0 ? fail(&err) : 0;
+}
+
+/* All that a run writes to stdout, until it ended. */
+static int read_run(struct ssh_link *l, struct ssh_run *run, struct str *out,
+                    struct err *err)
+{
+    char buf[4096];
+    struct pollfd p;
+    ssize_t n;
+
+    for (;;) {
+        if (ssh_link_step(l, err) < 0)
+            return -1;
+        while (ssh_run_read(run, SSH_STDERR, buf, sizeof(buf)) > 0)
+            ;
+        while ((n = ssh_run_read(run, SSH_STDOUT, buf, sizeof(buf))) > 0)
+            str_add(out, buf, (size_t)n);
+        if (n < 0)
+            return 0;
+        poll(&p, 1, ssh_link_poll(l, &p));
+    }
+}
+
+static int look_at(const char *host, struct host_look *look, struct err *err)
+{
+    struct ssh_link *link;
+    struct ssh_run *run;
+    struct str out = STR_INIT;
+    int rc = link_to(host, &link, err);
+
+    if (rc < 0)
+        return -1;
+    rc = ssh_link_open(link, err);
+    run = rc == 0 ? ssh_run_start(link, host_look_command(), err) : NULL;
+    rc = run ? read_run(link, run, &out, err) : -1;
+    if (rc == 0)
+        rc = host_look_parse(out.text ? out.text : "", host, look, err);
+    if (rc == 0) {
+        look->asked = xstrdup(host);
+        look->address = xstrdup(ssh_link_address(link));
+        rc = host_look_fits(look, host_look_own_glibc(), err);
+    }
+    str_release(&out);
+    ssh_link_free(link);
+    return rc;
+}
+
+static int do_look(char **args)
+{
+    static struct host_look looks[64];
+    struct strlist warnings = { 0 };
+    struct err err = ERR_INIT;
+    int n = 0, rc = 0;
+
+    for (char *host = strtok_r(args[0], ",", &args[0]); host && rc == 0;
+         host = strtok_r(NULL, ",", &args[0]))
+        rc = look_at(host, &looks[n++], &err);
+    if (rc == 0)
+        rc = host_look_check(looks, n, &warnings, &err);
+    for (int i = 0; rc == 0 && i < n; i++)
+        printf("%s: %s %s glibc %s at %s, itself at %s\n", looks[i].asked,
+               looks[i].hostname, looks[i].machine, looks[i].glibc, looks[i].address,
+               looks[i].own_address ? looks[i].own_address : "?");
+    for (int i = 0; i < warnings.n; i++)
+        printf("warning: %s\n", warnings.item[i]);
+    for (int i = 0; i < n; i++)
+        host_look_release(&looks[i]);
+    strlist_release(&warnings);
+    return rc < 0 ? fail(&err) : 0;
+}
+
 static const struct {
     const char *word;
     int (*run)(char **args);
 } verbs[] = {
-    { "config", do_config },
-    { "route", do_route },
-    { "exec", do_exec },
-    { "each", do_each },
+    { "config", do_config }, { "route", do_route }, { "exec", do_exec },
+    { "each", do_each },     { "copy", do_copy },   { "look", do_look },
 };
 
 int main(int argc, char **argv)
