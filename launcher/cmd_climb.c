@@ -257,6 +257,34 @@ static int show(const struct job *j, struct err *err)
     return 0;
 }
 
+static const char *running(const struct js *rows, const char *but)
+{
+    for (size_t i = 0; i < js_len(rows); i++) {
+        const char *id = js_str(js_at(rows, i), "id", "");
+        if (str_eq(js_str(js_at(rows, i), "state", ""), "running") && !str_eq(id, but))
+            return id;
+    }
+    return NULL;
+}
+
+/* What runs beside a climb takes a share of what it measures. */
+static void warn_of_company(const struct job *j)
+{
+    struct js *climbs = NULL, *runs = NULL;
+    const char *other = NULL;
+
+    if (store_settle(j->store, NULL) == 0) {
+        climbs = store_climbs(j->store, 0, NULL);
+        runs = store_runs(j->store, "", 0, NULL);
+        other = running(climbs, j->id);
+        other = other ? other : running(runs, j->id);
+    }
+    if (other)
+        log_warn("%s is running too: what both share is measured too low", other);
+    js_free(climbs);
+    js_free(runs);
+}
+
 static int climb(struct job *j, struct err *err)
 {
     struct climb c = { .id = j->id,
@@ -271,6 +299,7 @@ static int climb(struct job *j, struct err *err)
     int rc;
 
     log_info("climb %s", j->id);
+    warn_of_company(j);
     if (climb_execute(&c, &end, &why, err) < 0)
         return err_wrap(err, "climb %s (--resume %s goes on)", j->id, j->id);
     rc = show(j, err);

@@ -32,7 +32,8 @@ static void this_machine(struct identity *id)
     id->host[sizeof(id->host) - 1] = '\0';
 }
 
-/* The name in parentheses may hold blanks and parentheses: count from the last. */
+/* The name in parentheses may hold blanks and parentheses: count from the last.  A
+ * zombie has ended, though in a container nobody may ever reap it. */
 static long long start_of(int pid)
 {
     char path[40], line[1024];
@@ -46,6 +47,8 @@ static long long start_of(int pid)
         return -1;
     if (fgets(line, sizeof(line), fp))
         at = strrchr(line, ')');
+    if (at && (strncmp(at, ") Z", 3) == 0 || strncmp(at, ") X", 3) == 0))
+        at = NULL;
     for (int field = 2; at && field < 22; field++)
         at = strchr(at + 1, ' ');
     if (at)

@@ -177,3 +177,15 @@ END
     run sh -c 'cat r.yaml | muster launch /dev/stdin --gpus 1 --no-check -q'
     status 0
 }
+
+@test "a climb says what runs beside it" {
+    recipe
+    muster launch --detach --gpus 1 -- sleep 30
+    run muster climb r.yaml --rungs 1 --set scale.trial_steps=1 --set scale.trial_warmup=0
+    has "warning: sleep-"
+    has 'is running too: what both share is measured too low'
+    muster stop sleep- || true
+    run muster climb r.yaml --rungs 1 --set scale.trial_steps=1 --set scale.trial_warmup=0
+    status 0
+    lacks 'is running too'
+}

@@ -428,6 +428,31 @@ static void test_process_identity(void **state)
     free(self);
 }
 
+/* The child's identity through a pipe; then it is a zombie until it is reaped. */
+static void test_a_zombie_is_gone(void **state)
+{
+    char id[256] = "";
+    int ends[2];
+    siginfo_t ended;
+    pid_t pid;
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    pid = fork();
+    if (pid == 0) {
+        char *self = process_self();
+        (void)!write(ends[1], self, strlen(self));
+        _exit(0);
+    }
+    assert_true(pid > 0);
+    assert_true(read(ends[0], id, sizeof(id) - 1) > 0);
+    assert_int_equal(waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOWAIT), 0);
+    assert_int_equal(process_find(id), PROCESS_GONE);
+    waitpid(pid, NULL, 0);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 #define IN_HOME(test) cmocka_unit_test_setup_teardown(test, make_home, remove_home)
 
 int main(void)
@@ -443,6 +468,7 @@ int main(void)
         IN_HOME(test_kill_at_any_instant),
         IN_HOME(test_settle_finds_the_lost),
         cmocka_unit_test(test_process_identity),
+        cmocka_unit_test(test_a_zombie_is_gone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
