@@ -31,67 +31,6 @@
 #pragma weak heartbeat_arrive
 #pragma weak heartbeat_leave
 
-/* --- calls that may never return ---------------------------------------------------- */
-
-/* Making a communicator, in a thread of its own: when the deadline passes, the thread
- * and this are left behind (the rank is about to end). */
-struct making {
-    int device;
-    ncclComm_t parent; /* NULL: the world */
-    ncclUniqueId id;
-    int color, key;   /* world: size and rank */
-    int copy_engines; /* gathers need no multiprocessor */
-    ncclComm_t comm;
-    ncclResult_t result;
-    _Atomic int done;
-};
-
-static void *make(void *arg)
-{
-    struct making *m = arg;
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-
-    if (m->copy_engines)
-        config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
-    cudaSetDevice(m->device);
-    m->result =
-        m->parent ? ncclCommSplit(m->parent, m->color, m->key, &m->comm, &config)
-                  : ncclCommInitRankConfig(&m->comm, m->color, m->id, m->key, &config);
-    m->done = 1;
-    return NULL;
-}
-
-/* Takes m over. */
-static int make_within(struct hub *h, struct making *m, const char *what,
-                       ncclComm_t *out, struct err *err)
-{
-    int64_t until = clock_ms() + h->timeout_ms;
-    pthread_t thread;
-    int rc = 0;
-
-    m->device = h->dev->local;
-    if (pthread_create(&thread, NULL, make, m) != 0) {
-        free(m);
-        return err_set(err, ERR_SYSTEM, "%s: no thread to connect it with", what);
-    }
-    while (!m->done && clock_ms() < until)
-        clock_nap_us(500);
-    if (!m->done) {
-        pthread_detach(thread);
-        return err_set(err, ERR_TIMEOUT,
-                       "%s: NCCL did not connect within %d s; NCCL_DEBUG=INFO shows "
-                       "where it waits",
-                       what, h->timeout_ms / 1000);
-    }
-    pthread_join(thread, NULL);
-    if (m->result == ncclSuccess)
-        *out = m->comm;
-    else
-        rc = coll_nccl_failed(m->result, NULL, what, err);
-    free(m);
-    return rc;
-}
-
 enum { WINDOW_FROM = 1 << 20 /* bytes of a part; smaller ones gain nothing */ };
 
 /* --- collectives -------------------------------------------------------------------- */
@@ -422,7 +361,7 @@ static int connect_world(struct coll *c, struct wireup *w, int timeout_ms,
                          struct err *err)
 {
     const struct wireup_self *self = wireup_self(w);
-    struct making *m = xcalloc(1, sizeof(*m));
+    struct coll_nccl_making *m = xcalloc(1, sizeof(*m));
 
     if (share_id(w, &m->id, timeout_ms, err)) {
         free(m);
@@ -432,7 +371,7 @@ static int connect_world(struct coll *c, struct wireup *w, int timeout_ms,
         heartbeat_arrive("nccl");
     m->color = self->world;
     m->key = self->rank;
-    if (make_within(c->hub, m, "the world communicator", &c->comm, err))
+    if (coll_nccl_make(c->hub, m, "the world communicator", &c->comm, err))
         return -1;
     if (heartbeat_leave)
         heartbeat_leave("nccl");
@@ -473,7 +412,7 @@ static int nccl_split(struct coll *world, int color, int key, int stream,
 {
     struct hub *h = world->hub;
     struct coll *c = coll_new(h, what, h->dev->stream[stream]);
-    struct making *m = xcalloc(1, sizeof(*m));
+    struct coll_nccl_making *m = xcalloc(1, sizeof(*m));
 
     m->parent = world->comm;
     m->color = color;
@@ -484,7 +423,7 @@ static int nccl_split(struct coll *world, int color, int key, int stream,
         free(m);
         goto fail;
     }
-    if (make_within(h, m, what, &c->comm, err) || join_hub(h, c, err))
+    if (coll_nccl_make(h, m, what, &c->comm, err) || join_hub(h, c, err))
         goto fail;
     *out = c;
     return 0;

@@ -66,6 +66,23 @@ int coll_nccl_failed(ncclResult_t r, ncclComm_t comm, const char *what,
                      struct err *err);
 /* -1 once the communicators were aborted: why. */
 int coll_nccl_check(const struct coll *c, struct err *err);
+/* Making a communicator, in a thread of its own: when the deadline passes, the thread
+ * and this are left behind (the rank is about to end). */
+struct coll_nccl_making {
+    int device;
+    ncclComm_t parent; /* NULL: the world */
+    ncclUniqueId id;
+    int color, key;   /* world: size and rank */
+    int copy_engines; /* gathers need no multiprocessor */
+    ncclComm_t comm;
+    ncclResult_t result;
+    _Atomic int done;
+};
+
+/* Make a communicator within the hub's deadline.  Takes m over. */
+int coll_nccl_make(struct hub *h, struct coll_nccl_making *m, const char *what,
+                   ncclComm_t *out, struct err *err);
+
 /* Start the watcher of a hub; it ends when h->stop or h->failed is set. */
 void coll_nccl_watch(struct hub *h);
 

@@ -30,8 +30,8 @@ static const struct agent_job model = { .run = T("r-1"),
                                         .node_of = node_of,
                                         .n_ranks = 2,
                                         .ranks = ranks };
-static struct agent_hello hello = { FRAME_PROTOCOL, T("0.1"),      T("b"), T("host"),
-                                    T("m"),         T("10.0.0.1"), T(""), T(""),  T("{}") };
+static struct agent_hello hello = { FRAME_PROTOCOL, T("0.1"), T("b"), T("host"), T("m"),
+                                    T("10.0.0.1"),  T(""),    T(""),  T("{}") };
 
 static struct agent_job job(void)
 {

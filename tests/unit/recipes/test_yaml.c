@@ -150,7 +150,8 @@ static void test_missing_file(void **state)
     (void)state;
     assert_err(yaml_tree_load("/no/such/file", &root, &err), &err, ERR_MISSING,
                "/no/such/file: No such file");
-    assert_err(yaml_tree_load("/tmp", &root, &err), &err, ERR_USAGE, "/tmp: is a folder");
+    assert_err(yaml_tree_load("/tmp", &root, &err), &err, ERR_USAGE,
+               "/tmp: is a folder");
 }
 
 int main(void)
