@@ -120,7 +120,8 @@ static char *topology(const char *host, struct err *err)
 
     if (topology_from_cluster(NULL, &t, err) < 0)
         return NULL;
-    snprintf(t->nodes[0].name, sizeof(t->nodes[0].name), "%s", host);
+    snprintf(t->nodes[0].name, sizeof(t->nodes[0].name), "%.*s",
+             (int)sizeof(t->nodes[0].name) - 1, host);
     o = topology_json(t);
     line = js_line(o);
     js_free(o);
