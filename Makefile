@@ -211,7 +211,8 @@ install: all ## install into PREFIX (default /usr/local)
 	$(if $(MODULE),install -d $(DESTDIR)$(PREFIX)/lib && install $(MODULE) $(DESTDIR)$(PREFIX)/lib)
 
 # --- checking -------------------------------------------------------------------
-test: deps ## everything that needs no special hardware
+test: ## everything that needs no special hardware; installs what that needs
+	$(Q)sh tests/deps.sh test
 	$(Q)$(MAKE) --no-print-directory test-run
 test-run: $(PROGS) $(UNITS) $(FUZZ) $(HELPERS) $(FAKES)
 	$(Q)O='$(abspath $(O))' sh tests/run.sh
