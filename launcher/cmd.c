@@ -93,3 +93,55 @@ int cmd_parse(const struct argp *argp, int argc, char **argv, void *input,
     free(text);
     return rc == 0 ? 0 : -1;
 }
+
+/* ---- commands made of commands ---- */
+
+static void group_help(const struct cmd_group *g)
+{
+    printf("usage: muster %s COMMAND [OPTION...] %s\n\n", g->name, g->operands);
+    for (int i = 0; i < g->n; i++)
+        printf("  %-8s %s\n", g->cmd[i].name, g->cmd[i].summary);
+    printf("\n`muster %s COMMAND --help` describes one.\n", g->name);
+}
+
+/* No command is named, or none of the group's. */
+static int group_refuse(const struct cmd_group *g, const char *word, struct err *err)
+{
+    const char *names[16], *near, *joint;
+    char *said = NULL, *more;
+
+    for (int i = 0; i < g->n; i++) {
+        names[i] = g->cmd[i].name;
+        joint = i == 0 ? "" : i + 1 == g->n ? " or " : ", ";
+        more = xasprintf("%s%s%s", said ? said : "", joint, names[i]);
+        free(said);
+        said = more;
+    }
+    if (!word) {
+        err_set(err, ERR_USAGE, "muster %s: say %s", g->name, said);
+    } else {
+        near = str_nearest(word, names, g->n);
+        err_set(err, ERR_USAGE, "muster %s: no command '%s'%s%s%s", g->name, word,
+                near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
+    }
+    free(said);
+    return -1;
+}
+
+int cmd_run_group(const struct cmd_group *g, int argc, char **argv, struct err *err)
+{
+    char name[64];
+
+    if (argc > 1 && (str_eq(argv[1], "--help") || str_eq(argv[1], "-?"))) {
+        group_help(g);
+        return 0;
+    }
+    for (int i = 0; argc > 1 && i < g->n; i++) {
+        if (!str_eq(argv[1], g->cmd[i].name))
+            continue;
+        snprintf(name, sizeof(name), "muster %s %s", g->name, g->cmd[i].name);
+        argv[1] = name;
+        return g->cmd[i].run(argc - 1, argv + 1, err);
+    }
+    return group_refuse(g, argc > 1 ? argv[1] : NULL, err);
+}

@@ -23,6 +23,18 @@ struct cmd {
     int hidden; /* started by muster itself */
 };
 
+/* A command that is made of commands, `muster GROUP NAME ...`.  Each row's run() gets
+ * argv[0] = "muster GROUP NAME". */
+struct cmd_group {
+    const char *name;
+    const char *operands; /* as the usage line shows them */
+    const struct cmd *cmd;
+    int n;
+};
+
+/* The run() of a struct cmd that is such a group: help, the command, or ERR_USAGE. */
+int cmd_run_group(const struct cmd_group *g, int argc, char **argv, struct err *err);
+
 /* argp_parse() that never exits by itself: wrong options become ERR_USAGE with a
  * suggestion; --help and --usage print and return 1 (then run() returns 0). */
 int cmd_parse(const struct argp *argp, int argc, char **argv, void *input,

@@ -142,60 +142,42 @@ static int visit_all(const struct args *a, int verify, struct err *err)
     return r.bad > 0 ? -1 : 0;
 }
 
-static const struct {
-    const char *name, *summary;
-    const struct argp *argp;
-    int verify;
-} subs[] = {
-    { "info", "step, tokens, parameters and cut of checkpoints", &info_argp, 0 },
-    { "verify", "read them whole and compare every checksum", &verify_argp, 1 },
-};
-
-static void help(void)
-{
-    puts("usage: muster ckpt COMMAND [OPTION...] DIR...\n");
-    for (size_t i = 0; i < ARRAY_LEN(subs); i++)
-        printf("  %-8s %s\n", subs[i].name, subs[i].summary);
-    puts("\n`muster ckpt COMMAND --help` describes one.");
-}
-
-static int run_sub(size_t i, int argc, char **argv, struct err *err)
+static int run_on(const struct argp *argp, int verify, int argc, char **argv,
+                  struct err *err)
 {
     struct args a = { 0 };
-    char name[64];
-    int rc;
+    int rc = cmd_parse(argp, argc, argv, &a, err);
 
-    snprintf(name, sizeof(name), "muster ckpt %s", subs[i].name);
-    argv[0] = name;
-    rc = cmd_parse(subs[i].argp, argc, argv, &a, err);
     if (rc == 0 && a.paths.n == 0)
-        rc = err_set(err, ERR_USAGE, "%s: no folder is named", name);
+        rc = err_set(err, ERR_USAGE, "%s: no folder is named", argv[0]);
     if (rc == 0)
-        rc = visit_all(&a, subs[i].verify, err);
+        rc = visit_all(&a, verify, err);
     else if (rc == 1)
         rc = 0; /* --help */
     strlist_release(&a.paths);
     return rc;
 }
 
+static int run_info(int argc, char **argv, struct err *err)
+{
+    return run_on(&info_argp, 0, argc, argv, err);
+}
+
+static int run_verify(int argc, char **argv, struct err *err)
+{
+    return run_on(&verify_argp, 1, argc, argv, err);
+}
+
+static const struct cmd cmds[] = {
+    { "info", "step, tokens, parameters and cut of checkpoints", run_info, 0 },
+    { "verify", "read them whole and compare every checksum", run_verify, 0 },
+};
+
 static int run(int argc, char **argv, struct err *err)
 {
-    const char *names[ARRAY_LEN(subs)], *near;
+    const struct cmd_group group = { "ckpt", "DIR...", cmds, ARRAY_LEN(cmds) };
 
-    if (argc > 1 && (str_eq(argv[1], "--help") || str_eq(argv[1], "-?"))) {
-        help();
-        return 0;
-    }
-    if (argc < 2)
-        return err_set(err, ERR_USAGE, "muster ckpt: say info or verify");
-    for (size_t i = 0; i < ARRAY_LEN(subs); i++) {
-        names[i] = subs[i].name;
-        if (str_eq(argv[1], subs[i].name))
-            return run_sub(i, argc - 1, argv + 1, err);
-    }
-    near = str_nearest(argv[1], names, (int)ARRAY_LEN(names));
-    return err_set(err, ERR_USAGE, "muster ckpt: no command '%s'%s%s%s", argv[1],
-                   near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
+    return cmd_run_group(&group, argc, argv, err);
 }
 
 extern const struct cmd cmd_ckpt;

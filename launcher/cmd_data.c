@@ -140,7 +140,7 @@ static void print_packed(const struct args *a, int64_t tokens)
     js_free(o);
 }
 
-static int run_pack(struct args *a, struct err *err)
+static int pack(struct args *a, struct err *err)
 {
     int64_t tokens;
 
@@ -276,73 +276,60 @@ static int visit_files(const struct args *a, int verify, struct err *err)
     return rc;
 }
 
-static int run_info(struct args *a, struct err *err)
+static int info(struct args *a, struct err *err)
 {
     return visit_files(a, 0, err);
 }
 
-static int run_verify(struct args *a, struct err *err)
+static int verify(struct args *a, struct err *err)
 {
     return visit_files(a, 1, err);
 }
 
 /* --- the command -------------------------------------------------------------------- */
 
-static const struct {
-    const char *name, *summary;
-    const struct argp *argp;
-    int (*run)(struct args *a, struct err *err);
-} subs[] = {
-    { "pack", "text files or token ids -> one shard", &pack_argp, run_pack },
-    { "info", "format, tokens and documents of shards", &info_argp, run_info },
-    { "verify", "read shards whole and check every token", &verify_argp, run_verify },
-};
-
-static void help(void)
-{
-    puts("usage: muster data COMMAND [OPTION...] FILE...\n");
-    for (size_t i = 0; i < ARRAY_LEN(subs); i++)
-        printf("  %-8s %s\n", subs[i].name, subs[i].summary);
-    puts("\n`muster data COMMAND --help` describes one.");
-}
-
-static int run_sub(size_t i, int argc, char **argv, struct err *err)
+static int run_on(const struct argp *argp, int (*todo)(struct args *a, struct err *err),
+                  int argc, char **argv, struct err *err)
 {
     struct args a = { .pack = { .eod = -1 } };
-    char name[64];
-    int rc;
+    int rc = cmd_parse(argp, argc, argv, &a, err);
 
-    snprintf(name, sizeof(name), "muster data %s", subs[i].name);
-    argv[0] = name;
-    rc = cmd_parse(subs[i].argp, argc, argv, &a, err);
     if (rc == 0 && a.files.n == 0)
-        rc = err_set(err, ERR_USAGE, "%s: no file is named", name);
+        rc = err_set(err, ERR_USAGE, "%s: no file is named", argv[0]);
     if (rc == 0)
-        rc = subs[i].run(&a, err);
+        rc = todo(&a, err);
     else if (rc == 1)
         rc = 0; /* --help */
     strlist_release(&a.files);
     return rc;
 }
 
+static int run_pack(int argc, char **argv, struct err *err)
+{
+    return run_on(&pack_argp, pack, argc, argv, err);
+}
+
+static int run_info(int argc, char **argv, struct err *err)
+{
+    return run_on(&info_argp, info, argc, argv, err);
+}
+
+static int run_verify(int argc, char **argv, struct err *err)
+{
+    return run_on(&verify_argp, verify, argc, argv, err);
+}
+
+static const struct cmd cmds[] = {
+    { "pack", "text files or token ids -> one shard", run_pack, 0 },
+    { "info", "format, tokens and documents of shards", run_info, 0 },
+    { "verify", "read shards whole and check every token", run_verify, 0 },
+};
+
 static int run(int argc, char **argv, struct err *err)
 {
-    const char *names[ARRAY_LEN(subs)], *near;
+    const struct cmd_group group = { "data", "FILE...", cmds, ARRAY_LEN(cmds) };
 
-    if (argc > 1 && (str_eq(argv[1], "--help") || str_eq(argv[1], "-?"))) {
-        help();
-        return 0;
-    }
-    if (argc < 2)
-        return err_set(err, ERR_USAGE, "muster data: say pack, info or verify");
-    for (size_t i = 0; i < ARRAY_LEN(subs); i++) {
-        names[i] = subs[i].name;
-        if (str_eq(argv[1], subs[i].name))
-            return run_sub(i, argc - 1, argv + 1, err);
-    }
-    near = str_nearest(argv[1], names, (int)ARRAY_LEN(names));
-    return err_set(err, ERR_USAGE, "muster data: no command '%s'%s%s%s", argv[1],
-                   near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
+    return cmd_run_group(&group, argc, argv, err);
 }
 
 extern const struct cmd cmd_data;

@@ -70,18 +70,6 @@ static void show_count(const struct nodes *n)
     printf("%d\n", n->names.n);
 }
 
-/* To add a subcommand, add its row. */
-static const struct sub {
-    const char *name, *summary, *doc;
-    void (*show)(const struct nodes *n);
-} subs[] = {
-    { "expand", "one name a line, in order",
-      "Write the names of host lists, one a line.", show_expanded },
-    { "fold", "names to one list", "Fold names or lists into one list, keeping order.",
-      show_folded },
-    { "count", "how many names", "Count the names of host lists.", show_count },
-};
-
 /* Standard input, whole; the caller's to free(). */
 static int read_stdin(char **text, struct err *err)
 {
@@ -164,7 +152,8 @@ static void show_json(const struct nodes *n)
     free(folded);
 }
 
-static int show(const struct sub *sub, const struct args *a, struct err *err)
+static int show(const struct args *a, void (*print)(const struct nodes *n),
+                struct err *err)
 {
     struct nodes n = { 0 };
     int rc = 0;
@@ -176,64 +165,63 @@ static int show(const struct sub *sub, const struct args *a, struct err *err)
         if (a->json)
             show_json(&n);
         else
-            sub->show(&n);
+            print(&n);
     }
     strlist_release(&n.names);
     strlist_release(&n.repeated);
     return rc;
 }
 
-static int run_sub(const struct sub *sub, int argc, char **argv, struct err *err)
+static int run_on(const char *doc, void (*print)(const struct nodes *n), int argc,
+                  char **argv, struct err *err)
 {
-    const struct argp argp = { options,  parse_opt, "LIST... (- reads standard input)",
-                               sub->doc, NULL,      NULL,
+    const struct argp argp = { options, parse_opt, "LIST... (- reads standard input)",
+                               doc,     NULL,      NULL,
                                NULL };
     struct args a = { 0 };
-    char name[64];
-    int rc;
+    int rc = cmd_parse(&argp, argc, argv, &a, err);
 
-    snprintf(name, sizeof(name), "muster nodes %s", sub->name);
-    argv[0] = name;
-    rc = cmd_parse(&argp, argc, argv, &a, err);
     if (rc == 0 && a.lists.n == 0)
         rc = err_set(err, ERR_USAGE,
                      "%s: no host list is given (gn[01-08], or - for "
                      "standard input)",
-                     name);
+                     argv[0]);
     if (rc == 0)
-        rc = show(sub, &a, err);
+        rc = show(&a, print, err);
     else if (rc == 1)
         rc = 0; /* --help */
     strlist_release(&a.lists);
     return rc;
 }
 
-static void help(void)
+static int run_expand(int argc, char **argv, struct err *err)
 {
-    puts("usage: muster nodes COMMAND [OPTION...] LIST...\n");
-    for (size_t i = 0; i < ARRAY_LEN(subs); i++)
-        printf("  %-8s %s\n", subs[i].name, subs[i].summary);
-    puts("\n`muster nodes COMMAND --help` describes one.");
+    return run_on("Write the names of host lists, one a line.", show_expanded, argc,
+                  argv, err);
 }
+
+static int run_fold(int argc, char **argv, struct err *err)
+{
+    return run_on("Fold names or lists into one list, keeping order.", show_folded,
+                  argc, argv, err);
+}
+
+static int run_count(int argc, char **argv, struct err *err)
+{
+    return run_on("Count the names of host lists.", show_count, argc, argv, err);
+}
+
+static const struct cmd cmds[] = {
+    { "expand", "one name a line, in order", run_expand, 0 },
+    { "fold", "names to one list", run_fold, 0 },
+    { "count", "how many names", run_count, 0 },
+};
 
 static int run(int argc, char **argv, struct err *err)
 {
-    const char *names[ARRAY_LEN(subs)], *near;
+    const struct cmd_group group = { "nodes", "LIST...", cmds, ARRAY_LEN(cmds) };
 
-    if (argc > 1 && (str_eq(argv[1], "--help") || str_eq(argv[1], "-?"))) {
-        help();
-        return 0;
-    }
-    if (argc < 2)
-        return err_set(err, ERR_USAGE, "muster nodes: say expand, fold or count");
-    for (size_t i = 0; i < ARRAY_LEN(subs); i++) {
-        names[i] = subs[i].name;
-        if (str_eq(argv[1], subs[i].name))
-            return run_sub(&subs[i], argc - 1, argv + 1, err);
-    }
-    near = str_nearest(argv[1], names, (int)ARRAY_LEN(names));
-    return err_set(err, ERR_USAGE, "muster nodes: no command '%s'%s%s%s", argv[1],
-                   near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
+    return cmd_run_group(&group, argc, argv, err);
 }
 
 extern const struct cmd cmd_nodes;
