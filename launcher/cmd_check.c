@@ -15,9 +15,8 @@
 #include "checks/verdict.h"
 #include "launcher/cmd.h"
 #include "launcher/guard.h"
+#include "launcher/machines.h"
 #include "launcher/preflight.h"
-#include "launcher/slurm_alloc.h"
-#include "launcher/slurm_nodes.h"
 #include "launcher/table.h"
 #include "recipes/recipe.h"
 #include "recipes/value.h"
@@ -122,10 +121,8 @@ struct subject {
     const struct args *a;
     struct recipe recipe;
     int has_recipe;
-    struct topology *topology;
+    struct machines machines;
     struct placement *placement;
-    struct slurm_place slurm; /* in_slurm: the nodes of this allocation */
-    int in_slurm;
 };
 
 static int set_key(struct recipe *r, const char *pair, struct err *err)
@@ -158,42 +155,31 @@ static int load_recipe(struct subject *s, struct err *err)
     return recipe_validate(&s->recipe, a->recipe, err);
 }
 
-static int load_topology(struct subject *s, struct err *err)
+/* A recording is judged against this machine, not against an allocation. */
+static int look(struct subject *s, struct err *err)
 {
-    const char *file = s->a->cluster;
-    int rc;
+    const struct recipe *r = s->has_recipe ? &s->recipe : NULL;
+    const struct machines_ask ask = { .recipe = r, .cluster = s->a->cluster };
+    const char *file = s->a->cluster ? s->a->cluster : r ? r->cluster.file : NULL;
 
-    if (!file && s->has_recipe && *s->recipe.cluster.file)
-        file = s->recipe.cluster.file;
-    if (file || s->a->replay)
-        return file ? topology_from_spec(file, &s->topology, err)
-                    : topology_from_host("", &s->topology, err);
-    rc = slurm_machines(&s->recipe, NULL, &s->slurm, &s->topology, err);
-    s->in_slurm = rc > 0;
-    return rc ? rc < 0 ? -1 : 0 : topology_from_host("", &s->topology, err);
+    if (s->a->replay)
+        return topology_from_cluster(file, &s->machines.topology, err);
+    return machines_open(&ask, &s->machines, err);
 }
 
-/* --gpus, else what the degrees make, else every GPU there is. */
-static int world_of(const struct subject *s)
+static int place(struct subject *s, struct err *err)
 {
-    int shard = s->recipe.parallelism.data_parallel_shard_degree;
-    int copies = s->recipe.parallelism.data_parallel_replicate_degree, gpus = 0;
+    int world = machines_world(&s->machines, &s->recipe, s->a->gpus);
 
-    if (s->a->gpus)
-        return s->a->gpus;
-    for (int n = 0; n < s->topology->n_nodes; n++)
-        gpus += s->topology->nodes[n].n_gpus;
-    if (shard > 0)
-        return shard * (copies > 0 ? copies : 1);
-    return gpus > 0 ? gpus : 1;
+    if (placement_make(&s->recipe, s->machines.topology, world, &s->placement, err) < 0)
+        return -1;
+    return machines_settle(&s->machines, s->placement, err);
 }
 
 static void release(struct subject *s)
 {
     placement_free(s->placement);
-    if (s->in_slurm)
-        slurm_place_release(&s->slurm);
-    topology_free(s->topology);
+    machines_close(&s->machines);
     if (s->has_recipe)
         recipe_release(&s->recipe);
 }
@@ -208,11 +194,10 @@ static int replay(struct subject *s, struct verdicts *out, struct err *err)
     int rc = -1;
 
     if (s->has_recipe) {
-        if (load_topology(s, err) ||
-            placement_make(&s->recipe, s->topology, world_of(s), &s->placement, err))
+        if (look(s, err) < 0 || place(s, err) < 0)
             return -1;
         j.placement = s->placement;
-        j.topology = s->topology;
+        j.topology = s->machines.topology;
     }
     if (replay_load(s->a->replay, &m, err) == 0) {
         judge_all(&j, &m, out);
@@ -229,19 +214,18 @@ static int check_live(struct subject *s, struct verdicts *out, struct err *err)
                            .recipe = &s->recipe,
                            .show = s->a->verbose };
 
-    if (load_topology(s, err))
+    if (look(s, err) < 0)
         return -1;
-    if (s->topology->simulated)
+    if (s->machines.topology->simulated)
         return err_set(
             err, ERR_MISSING,
             "%s describes machines that are not here: nothing can be measured "
             "on them; leave --cluster out, or give --replay FILE",
-            s->topology->source);
-    if (placement_make(&s->recipe, s->topology, world_of(s), &s->placement, err))
+            s->machines.topology->source);
+    if (place(s, err) < 0)
         return -1;
-    q.topology = s->topology;
+    q.machines = &s->machines;
     q.placement = s->placement;
-    q.slurm = s->in_slurm ? &s->slurm : NULL;
     q.level = s->recipe.checks.level;
     return preflight_run(&q, out, err);
 }

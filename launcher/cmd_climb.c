@@ -15,8 +15,7 @@
 #include "launcher/climb.h"
 #include "launcher/cmd.h"
 #include "launcher/fingerprint.h"
-#include "launcher/slurm_alloc.h"
-#include "launcher/slurm_nodes.h"
+#include "launcher/machines.h"
 #include "launcher/store.h"
 #include "launcher/trial_run.h"
 #include "recipes/recipe.h"
@@ -97,7 +96,7 @@ struct job {
     struct recipe recipe;
     int has_recipe;
     char *cluster, *id;
-    struct topology *topology;
+    struct machines machines;
     char fingerprint[17];
     struct store *store;
 };
@@ -142,16 +141,14 @@ static int load_recipe(struct job *j, struct err *err)
 
 static int look_at_machines(struct job *j, struct err *err)
 {
-    struct slurm_place here = { 0 };
-    int rc = slurm_machines(&j->recipe, j->cluster, &here, &j->topology, err);
+    const struct machines_ask ask = { .recipe = &j->recipe,
+                                      .cluster = *j->cluster ? j->cluster : NULL };
 
-    slurm_place_release(&here);
-    if (rc == 0)
-        rc = *j->cluster ? topology_from_spec(j->cluster, &j->topology, err)
-                         : topology_from_host("", &j->topology, err);
-    if (rc >= 0)
-        topology_fingerprint(j->topology, j->fingerprint);
-    return rc < 0 ? -1 : 0;
+    if (machines_open(&ask, &j->machines, err) < 0)
+        return -1;
+    machines_leave(&j->machines); /* each trial starts its own agents */
+    topology_fingerprint(j->machines.topology, j->fingerprint);
+    return 0;
 }
 
 static char *new_id(const char *name)
@@ -173,7 +170,7 @@ static char *new_id(const char *name)
 
 static int start_new(struct job *j, struct err *err)
 {
-    struct js *topology = topology_json(j->topology), *options = js_object();
+    struct js *topology = topology_json(j->machines.topology), *options = js_object();
     char cwd[PATH_MAX], *text = recipe_text(&j->recipe), *lines[2];
     struct store_climb c = { .name = j->recipe.name,
                              .recipe = text,
@@ -289,7 +286,7 @@ static int climb(struct job *j, struct err *err)
 {
     struct climb c = { .id = j->id,
                        .recipe = &j->recipe,
-                       .topology = j->topology,
+                       .topology = j->machines.topology,
                        .store = j->store,
                        .measure = run_trial,
                        .say = say,
@@ -320,7 +317,7 @@ static int list(const struct job *j, struct err *err)
     struct js *o = js_document("candidates"), *a = js_array();
     int n = 0, admitted = 0;
 
-    if (candidates_make(&j->recipe, j->topology, &c, &n, err) < 0) {
+    if (candidates_make(&j->recipe, j->machines.topology, &c, &n, err) < 0) {
         js_free(o);
         js_free(a);
         return -1;
@@ -363,7 +360,7 @@ static int prepare(struct job *j, struct err *err)
         return -1;
     if (j->o->resume ? resume(j, err) < 0 : 0)
         return -1;
-    if (j->topology->simulated)
+    if (j->machines.topology->simulated)
         return err_set(
             err, ERR_USAGE,
             "%s describes machines that are not here: nothing can be measured "
@@ -375,7 +372,7 @@ static int prepare(struct job *j, struct err *err)
 static void release(struct job *j)
 {
     store_close(j->store);
-    topology_free(j->topology);
+    machines_close(&j->machines);
     if (j->has_recipe)
         recipe_release(&j->recipe);
     free(j->cluster);

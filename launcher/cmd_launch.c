@@ -16,13 +16,11 @@
 #include "launcher/guard.h"
 #include "launcher/launch_args.h"
 #include "launcher/launch_check.h"
-#include "launcher/launch_nodes.h"
-#include "launcher/node.h"
+#include "launcher/machines.h"
 #include "launcher/preflight.h"
 #include "launcher/run.h"
 #include "launcher/run_command.h"
 #include "launcher/slurm_alloc.h"
-#include "launcher/slurm_nodes.h"
 #include "launcher/slurm_step.h"
 #include "recipes/recipe.h"
 #include "topology/place.h"
@@ -33,12 +31,8 @@ struct launch {
     const struct launch_args *a;
     struct recipe recipe;
     int has_recipe;
-    struct topology *topology;
+    struct machines machines;
     struct placement *placement;
-    struct nodes *nodes; /* agents on the hosts; NULL: all runs here */
-    struct strlist defaults;
-    struct slurm_place slurm; /* in_slurm: the nodes of this allocation */
-    int in_slurm;
     char **argv; /* as muster got it */
     int report;  /* --detach: where the starter waits for the run's name; -1 */
 };
@@ -67,72 +61,31 @@ static int load_recipe(struct launch *l, struct err *err)
     return recipe_validate(&l->recipe, a->recipe, err);
 }
 
-static int look_at_machine(struct launch *l, struct err *err)
-{
-    const char *file = l->a->cluster;
-    const struct recipe *r = l->has_recipe ? &l->recipe : NULL;
-    int rc;
-
-    if (launch_nodes_open(l->a, r, &l->nodes, &l->topology, err) < 0)
-        return -1;
-    if (l->nodes)
-        return 0;
-    if (!file && l->has_recipe && *l->recipe.cluster.file)
-        file = l->recipe.cluster.file;
-    rc = slurm_machines(r, file, &l->slurm, &l->topology, err);
-    if (rc == 0)
-        return topology_from_cluster(file, &l->topology, err);
-    l->in_slurm = rc > 0;
-    return rc < 0 ? -1 : 0;
-}
-
-/* --gpus, else what the recipe's degrees make, else every GPU there is. */
-static int world_of(const struct launch *l)
-{
-    int shard = l->has_recipe ? l->recipe.parallelism.data_parallel_shard_degree : -1;
-    int copies =
-        l->has_recipe ? l->recipe.parallelism.data_parallel_replicate_degree : -1;
-    int gpus = 0;
-
-    if (l->a->gpus)
-        return l->a->gpus;
-    if (shard > 0 && copies > 0)
-        return shard * copies;
-    for (int n = 0; n < l->topology->n_nodes; n++)
-        gpus += l->topology->nodes[n].n_gpus;
-    return gpus > 0 ? gpus : 1;
-}
-
 static int prepare(struct launch *l, struct err *err)
 {
+    struct machines_ask ask = { NULL, l->a->cluster, l->a->hosts, l->a->hostfile };
     int world;
 
-    if (load_recipe(l, err) < 0 || look_at_machine(l, err) < 0)
+    if (load_recipe(l, err) < 0)
         return -1;
-    world = world_of(l);
+    ask.recipe = l->has_recipe ? &l->recipe : NULL;
+    if (machines_open(&ask, &l->machines, err) < 0)
+        return -1;
+    world = machines_world(&l->machines, ask.recipe, l->a->gpus);
     if (l->a->stdin_rank >= world)
         return err_set(err, ERR_USAGE, "--stdin %d: the ranks are 0 to %d",
                        l->a->stdin_rank, world - 1);
-    if (placement_make(l->has_recipe ? &l->recipe : NULL, l->topology, world,
-                       &l->placement, err) < 0)
+    if (placement_make(ask.recipe, l->machines.topology, world, &l->placement, err) < 0)
         return l->a->gpus ? -1
                           : err_wrap(err, "on %d rank%s (--gpus N says how many)",
                                      world, str_s(world));
-    if (l->nodes && launch_nodes_check(l->nodes, l->placement, err) < 0)
-        return -1;
-    if (l->nodes)
-        nodes_settings(l->nodes, l->placement->order[0], &l->defaults);
-    return 0;
+    return machines_settle(&l->machines, l->placement, err);
 }
 
 static void release(struct launch *l)
 {
-    nodes_close(l->nodes);
-    strlist_release(&l->defaults);
     placement_free(l->placement);
-    if (l->in_slurm)
-        slurm_place_release(&l->slurm);
-    topology_free(l->topology);
+    machines_close(&l->machines);
     if (l->has_recipe)
         recipe_release(&l->recipe);
 }
@@ -146,13 +99,9 @@ static struct run_request request_of(struct launch *l)
 {
     const struct launch_args *a = l->a;
 
-    return (struct run_request){
+    struct run_request q = {
         .recipe = l->has_recipe ? &l->recipe : NULL,
-        .topology = l->topology,
         .placement = l->placement,
-        .nodes = l->nodes,
-        .defaults = &l->defaults,
-        .slurm = l->in_slurm ? &l->slurm : NULL,
         .command = a->command,
         .resume = a->resume,
         .quiet = a->quiet || a->detach,
@@ -164,6 +113,9 @@ static struct run_request request_of(struct launch *l)
         .grace_ms = said(a->grace_ms, RUN_GRACE_MS),
         .stop_grace_ms = said(a->grace_ms, a->command ? RUN_GRACE_MS : 30000),
     };
+
+    machines_request(&l->machines, &q);
+    return q;
 }
 
 /* ---- --dry-run ---- */
@@ -261,14 +213,11 @@ static int check(const struct launch *l, struct err *err)
     const struct preflight q = { .recipe_path = l->a->recipe,
                                  .sets = &l->a->sets,
                                  .recipe = &l->recipe,
-                                 .topology = l->topology,
+                                 .machines = &l->machines,
                                  .placement = l->placement,
-                                 .slurm = l->in_slurm ? &l->slurm : NULL,
-                                 .nodes = l->nodes,
-                                 .defaults = &l->defaults,
                                  .level = l->recipe.checks.level };
 
-    if (!l->has_recipe || l->a->no_check || l->topology->simulated ||
+    if (!l->has_recipe || l->a->no_check || l->machines.topology->simulated ||
         l->recipe.cluster.device == DEVICE_SIM || getenv("MUSTER_CLIMB"))
         return 0;
     return launch_check(&q, err);

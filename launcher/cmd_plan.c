@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "launcher/cmd.h"
+#include "launcher/machines.h"
 #include "launcher/plan.h"
 #include "launcher/run.h"
 #include "launcher/run_command.h"
@@ -32,7 +33,8 @@ static const struct argp_option table[] = {
     { "gpus", 'g', "N", 0, "ranks of the run, one a GPU or CPU slot", 0 },
     { "cluster", 'c', "FILE", 0,
       "the machines: a specification, or KIND:FILE as `muster topo --source` takes it "
-      "(default: the recipe's cluster.file, else this machine)", 0 },
+      "(default: the recipe's cluster.file, else the Slurm allocation we are in, else "
+      "this machine)", 0 },
     { "set", 's', "KEY=VALUE", 0, "change a key of the recipe", 0 },
     { "json", 'j', NULL, 0, "one JSON object", 0 },
     { "all-ranks", OPT_ALL_RANKS, NULL, 0, "list every rank of a large run", 0 },
@@ -138,19 +140,31 @@ static int apply_sets(struct recipe *r, const struct strlist *sets, struct err *
     return 0;
 }
 
-/* What each rank would be started with, where this machine starts them all. */
-static void add_rank_commands(struct plan *p)
+static struct run_request request_of(const struct plan *p, const struct machines *m)
 {
     struct run_request q = { .recipe = &p->recipe,
-                             .topology = p->topology,
                              .placement = p->placement,
                              .start_timeout_ms = 120000, /* as muster launch does */
                              .silence_timeout_ms = 120000,
                              .grace_ms = RUN_GRACE_MS };
+
+    machines_request(m, &q);
+    return q;
+}
+
+/* What the launch starts: a step of Slurm; or the ranks, where all are on this machine.
+ */
+static void add_started(struct plan *p, const struct machines *m)
+{
+    struct run_request q = request_of(p, m);
     struct err e = ERR_INIT;
     struct js *plan, *list;
+    char *step = m->in_slurm ? run_step_line(&q, &e) : NULL;
 
-    if (p->placement->n_nodes > 1 || p->topology->simulated)
+    if (step)
+        strlist_add(&p->commands, step);
+    free(step);
+    if (m->in_slurm || p->placement->n_nodes > 1 || p->topology->simulated)
         return;
     plan = run_plan_json(&q, NULL, &e);
     list = plan ? js_get(plan, "commands") : NULL;
@@ -162,7 +176,8 @@ static void add_rank_commands(struct plan *p)
     err_release(&e);
 }
 
-static void add_commands(struct plan *p, const struct options *o)
+static void add_commands(struct plan *p, const struct machines *m,
+                         const struct options *o)
 {
     struct str s = STR_INIT;
 
@@ -179,22 +194,35 @@ static void add_commands(struct plan *p, const struct options *o)
     }
     strlist_add(&p->commands, s.text);
     str_release(&s);
-    add_rank_commands(p);
+    add_started(p, m);
+}
+
+/* Outside an allocation nobody knows the nodes that Slurm would give: this machine
+ * stands for them then. */
+static int look(const struct options *o, const struct recipe *r, struct machines *m,
+                struct err *err)
+{
+    const struct machines_ask ask = { .recipe = r, .cluster = o->cluster };
+
+    if (r->cluster.backend != BACKEND_SLURM || slurm_is_inside())
+        return machines_open(&ask, m, err);
+    return topology_from_cluster(o->cluster ? o->cluster : r->cluster.file,
+                                 &m->topology, err);
 }
 
 static int make_and_show(const struct options *o, const struct recipe *r,
                          struct err *err)
 {
-    struct topology *t = NULL;
+    struct machines m = { .in_slurm = 0 };
     struct plan p;
     struct js *json;
     int rc = -1;
 
-    if (topology_from_cluster(o->cluster ? o->cluster : r->cluster.file, &t, err) < 0)
+    if (look(o, r, &m, err) < 0)
         return -1;
-    if (plan_make(r, t, o->gpus, &o->assumed, &p, err) < 0)
+    if (plan_make(r, m.topology, o->gpus, &o->assumed, &p, err) < 0)
         goto out;
-    add_commands(&p, o);
+    add_commands(&p, &m, o);
     if (o->json) {
         json = plan_json(&p);
         js_print(json, stdout);
@@ -204,7 +232,7 @@ static int make_and_show(const struct options *o, const struct recipe *r,
     rc = plan_too_large(&p) ? 1 : 0;
     plan_release(&p);
 out:
-    topology_free(t);
+    machines_close(&m);
     return rc;
 }
 

@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "launcher/hostfile.h"
-#include "launcher/launch_args.h"
+#include "launcher/machines.h"
 #include "launcher/node.h"
 #include "launcher/slurm_alloc.h"
 #include "recipes/recipe.h"
@@ -25,9 +25,9 @@ static int open_for_tests(const char *count, struct nodes **nodes, struct err *e
 }
 
 /* 1: these hosts; 0: none were asked for. */
-static int choose(const struct launch_args *a, const struct recipe *r,
-                  struct hosts *hosts, struct err *err)
+static int choose(const struct machines_ask *a, struct hosts *hosts, struct err *err)
 {
+    const struct recipe *r = a->recipe;
     int rc;
 
     if (a->hosts || a->hostfile) {
@@ -62,8 +62,8 @@ static int open_hosts(const struct hosts *hosts, struct nodes **nodes, struct er
     return rc;
 }
 
-int launch_nodes_open(const struct launch_args *a, const struct recipe *r,
-                      struct nodes **nodes, struct topology **topology, struct err *err)
+int launch_nodes_open(const struct machines_ask *ask, struct nodes **nodes,
+                      struct topology **topology, struct err *err)
 {
     const char *test = getenv("MUSTER_TEST_LOCAL_AGENTS");
     struct hosts hosts = { 0 };
@@ -73,7 +73,7 @@ int launch_nodes_open(const struct launch_args *a, const struct recipe *r,
     if (test && *test) {
         rc = open_for_tests(test, nodes, err);
     } else {
-        rc = choose(a, r, &hosts, err);
+        rc = choose(ask, &hosts, err);
         if (rc > 0)
             rc = open_hosts(&hosts, nodes, err);
         hosts_release(&hosts);

@@ -163,11 +163,15 @@ static void print_predicted(const struct plan *p, FILE *fp)
     print_assumed(x, fp);
 }
 
-/* The launch; and, where they are known, the first rank's own line for all of them. */
+/* The launch; and, where they are known, the step of Slurm that it starts, or the first
+ * rank's own line for all of them. */
 static void print_commands(const struct plan *p, FILE *fp)
 {
+    const char *second =
+        p->commands.n == 2 && p->placement->world > 1 ? "step" : "rank 0";
+
     for (int i = 0; i < p->commands.n && i < 2; i++)
-        fprintf(fp, "%s%s\n", i ? "rank 0    " : "command   ", p->commands.item[i]);
+        fprintf(fp, "%-9s %s\n", i ? second : "command", p->commands.item[i]);
     if (p->commands.n > 2)
         fprintf(fp, "          and so on to rank %d: `muster launch ... --dry-run`\n",
                 p->commands.n - 2);

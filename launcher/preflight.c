@@ -13,6 +13,7 @@
 #include "checks/judge.h"
 #include "checks/measure.h"
 #include "checks/verdict.h"
+#include "launcher/machines.h"
 #include "launcher/run.h"
 #include "topology/place.h"
 #include "topology/topology.h"
@@ -85,7 +86,8 @@ static void add_failure(const struct preflight *q, const struct run_result *r,
     struct verdict v = { .expected = NAN, .measured = NAN, .required = 1 };
     int known = r->culprit >= 0 && r->culprit < q->placement->world;
     const char *node =
-        known ? q->topology->nodes[q->placement->rank[r->culprit].node].name : "";
+        known ? q->machines->topology->nodes[q->placement->rank[r->culprit].node].name
+              : "";
 
     snprintf(v.name, sizeof(v.name), "probe");
     if (known)
@@ -106,7 +108,7 @@ static int sums_in_switch(void)
 static int judge_run(const struct preflight *q, const struct run_result *r,
                      const struct measures *m, struct verdicts *out, struct err *err)
 {
-    const struct judge j = { q->placement, q->topology, sums_in_switch() };
+    const struct judge j = { q->placement, q->machines->topology, sums_in_switch() };
     int refused = r->status == ERR_USAGE && str_eq(r->cause, "rank");
 
     if (refused)
@@ -132,11 +134,7 @@ int preflight_run(const struct preflight *q, struct verdicts *out, struct err *e
     struct run_result result;
     struct run_request r = {
         .recipe = q->recipe,
-        .topology = q->topology,
         .placement = q->placement,
-        .slurm = q->slurm,
-        .nodes = q->nodes,
-        .defaults = q->defaults,
         .quiet = !q->show,
         .lines_to_stderr = 1,
         .start_timeout_ms = MEET_MS,
@@ -147,6 +145,7 @@ int preflight_run(const struct preflight *q, struct verdicts *out, struct err *e
     };
     int rc = build_command(q, &argv, err);
 
+    machines_request(q->machines, &r);
     r.command = argv.item;
     if (rc == 0)
         rc = run_execute(&r, &result, err);

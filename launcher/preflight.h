@@ -6,22 +6,17 @@
 #include "recipes/recipe.h"
 
 struct err;
-struct nodes;
+struct machines;
 struct placement;
-struct slurm_place;
 struct strlist;
-struct topology;
 struct verdicts;
 
 struct preflight {
     const char *recipe_path;    /* as the user named it */
     const struct strlist *sets; /* KEY=VALUE over it; may be NULL */
     const struct recipe *recipe;
-    const struct topology *topology;
+    const struct machines *machines; /* settled for the placement */
     const struct placement *placement;
-    const struct slurm_place *slurm; /* as in run.h */
-    struct nodes *nodes;            /* run_request's: agents on its nodes; NULL: here */
-    const struct strlist *defaults; /* run_request's; may be NULL */
     enum level level;
     int show; /* echo the lines that ranks print, to stderr */
 };

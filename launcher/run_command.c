@@ -196,26 +196,37 @@ static void add_local_head(struct str *s, const char *program)
                 "OMPI_MCA_btl_vader_backing_directory (unless set)\n");
 }
 
-static int add_slurm_head(struct str *s, const struct run_request *q,
-                          const char *program, struct err *err)
+char *run_step_line(const struct run_request *q, struct err *err)
 {
     struct strlist argv = { 0 };
     char *self = slurm_self(err);
+    struct str s = STR_INIT;
 
     if (!self)
-        return -1;
+        return NULL;
     slurm_step_argv(q, self, &argv);
-    str_adds(s, "# one step; RUN_DIR/hosts names the node of each rank\n"
-                "SLURM_HOSTFILE=RUN_DIR/hosts SLURM_PMIX_FENCE=ring ");
-    secret_add_command(s, argv.item);
+    str_adds(&s, "SLURM_HOSTFILE=RUN_DIR/hosts SLURM_PMIX_FENCE=ring ");
+    secret_add_command(&s, argv.item);
+    strlist_release(&argv);
+    free(self);
+    return str_take(&s);
+}
+
+static int add_slurm_head(struct str *s, const struct run_request *q,
+                          const char *program, struct err *err)
+{
+    char *line = run_step_line(q, err);
+
+    if (!line)
+        return -1;
+    str_addf(s, "# one step; RUN_DIR/hosts names the node of each rank\n%s", line);
+    free(line);
     str_adds(s, "\n# whose tasks start ");
     shell_add_word(s, program);
     str_adds(s, " with the environment below, sent by muster; what the step gives\n"
                 "# each task (PMIX_*, SLURM_*, CUDA_VISIBLE_DEVICES) is set over it; "
                 "added at the start:\n# MASTER_PORT (a free port, unless set), "
                 "MUSTER_RUN, MUSTER_JOB_KEY, MUSTER_EVENT_FD\n");
-    strlist_release(&argv);
-    free(self);
     return 0;
 }
 

@@ -18,6 +18,10 @@ int run_command(const struct run_request *q, const char *dir, struct strlist *ar
  * rank), and for a recipe all that `muster plan` says. */
 struct js *run_plan_json(const struct run_request *q, const char *dir, struct err *err);
 
+/* Under Slurm: the step, with its environment, as a line for sh; the caller's to
+ * free().  NULL on failure. */
+char *run_step_line(const struct run_request *q, struct err *err);
+
 /* The name a run gets: the recipe's, else the program's. */
 const char *run_name(const struct run_request *q);
 

@@ -1,0 +1,83 @@
+#include "launcher/machines.h"
+
+#include "base/err.h"
+#include "launcher/launch_nodes.h"
+#include "launcher/node.h"
+#include "launcher/run.h"
+#include "launcher/slurm_alloc.h"
+#include "recipes/recipe.h"
+#include "topology/place.h"
+#include "topology/topology.h"
+
+static const char *cluster_file(const struct machines_ask *ask)
+{
+    if (ask->cluster || !ask->recipe || !*ask->recipe->cluster.file)
+        return ask->cluster;
+    return ask->recipe->cluster.file;
+}
+
+int machines_open(const struct machines_ask *ask, struct machines *out, struct err *err)
+{
+    const char *file = cluster_file(ask);
+    struct machines m = { .in_slurm = 0 };
+    int rc = launch_nodes_open(ask, &m.nodes, &m.topology, err);
+
+    if (rc == 0 && !m.nodes) {
+        rc = slurm_machines(ask->recipe, file, &m.slurm, &m.topology, err);
+        m.in_slurm = rc > 0;
+        if (rc == 0)
+            rc = topology_from_cluster(file, &m.topology, err);
+    }
+    if (rc < 0)
+        return -1;
+    *out = m;
+    return 0;
+}
+
+void machines_leave(struct machines *m)
+{
+    nodes_close(m->nodes);
+    m->nodes = NULL;
+}
+
+void machines_close(struct machines *m)
+{
+    machines_leave(m);
+    if (m->in_slurm)
+        slurm_place_release(&m->slurm);
+    strlist_release(&m->defaults);
+    topology_free(m->topology);
+    *m = (struct machines){ .in_slurm = 0 };
+}
+
+int machines_settle(struct machines *m, const struct placement *p, struct err *err)
+{
+    if (!m->nodes)
+        return 0;
+    if (launch_nodes_check(m->nodes, p, err) < 0)
+        return -1;
+    nodes_settings(m->nodes, p->order[0], &m->defaults);
+    return 0;
+}
+
+int machines_world(const struct machines *m, const struct recipe *r, int gpus)
+{
+    int shard = r ? r->parallelism.data_parallel_shard_degree : -1;
+    int copies = r ? r->parallelism.data_parallel_replicate_degree : -1, all = 0;
+
+    if (gpus)
+        return gpus;
+    if (shard > 0 && copies > 0)
+        return shard * copies;
+    for (int n = 0; n < m->topology->n_nodes; n++)
+        all += m->topology->nodes[n].n_gpus;
+    return all > 0 ? all : shard > 0 ? shard : 1;
+}
+
+void machines_request(const struct machines *m, struct run_request *q)
+{
+    q->topology = m->topology;
+    q->nodes = m->nodes;
+    q->defaults = &m->defaults;
+    q->slurm = m->in_slurm ? &m->slurm : NULL;
+}

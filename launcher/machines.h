@@ -1,0 +1,53 @@
+/* machines.h - the machines that a command is about, and how ranks get there.
+ *
+ * One answer for launch, check, plan and climb: hosts that were named (agents over
+ * SSH), else the Slurm allocation that we are in, else a cluster file, else this
+ * machine. */
+#ifndef LAUNCHER_MACHINES_H
+#define LAUNCHER_MACHINES_H
+
+#include "base/str.h"
+#include "launcher/slurm_nodes.h"
+
+struct err;
+struct nodes;
+struct placement;
+struct recipe;
+struct run_request;
+struct topology;
+
+/* What was asked for; NULL: not said. */
+struct machines_ask {
+    const struct recipe *recipe;
+    const char *cluster; /* a file; over the recipe's */
+    const char *hosts, *hostfile;
+};
+
+struct machines {
+    struct topology *topology;
+    struct nodes *nodes;      /* agents on the hosts; NULL: none */
+    struct slurm_place slurm; /* in_slurm: the nodes of this allocation */
+    int in_slurm;
+    struct strlist defaults; /* of the network, by machines_settle() */
+};
+
+/* -1: *out holds nothing. */
+int machines_open(const struct machines_ask *ask, struct machines *out,
+                  struct err *err);
+void machines_close(struct machines *m); /* zeroed is fine */
+
+/* It was only looked at: end the agents; the topology stays. */
+void machines_leave(struct machines *m);
+
+/* The placement is known: do the hosts take it, and what must their ranks know of the
+ * network? */
+int machines_settle(struct machines *m, const struct placement *p, struct err *err);
+
+/* How many ranks: `gpus` (0: not said), else what the recipe's degrees make, else every
+ * GPU there is, else one shard group, else one. */
+int machines_world(const struct machines *m, const struct recipe *r, int gpus);
+
+/* Fill in where a run takes place; borrowed. */
+void machines_request(const struct machines *m, struct run_request *q);
+
+#endif
