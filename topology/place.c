@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "recipes/recipe.h"
 #include "topology/cpulist.h"
+#include "topology/place_order.h"
 #include "topology/topology.h"
 
 enum {
@@ -97,19 +98,35 @@ static int refuse_gpus(const struct topology *t, const char *who, int world,
 struct layout {
     const struct topology *t;
     const char *who;
-    int world, on_gpus;
+    int world, shard, on_gpus;
     int per_node; /* ranks of a full node */
     int *order;   /* chosen nodes */
+    int *count;   /* [t->n_nodes] ranks of each of them */
     int n_nodes;
 };
 
+/* Nodes that one shard group fills; 1 when groups and nodes do not fill each other. */
+static int nodes_of_group(const struct layout *l)
+{
+    return l->shard % l->per_node ? 1 : l->shard / l->per_node;
+}
+
 static int choose(struct layout *l, int need, int least)
 {
-    l->n_nodes = 0;
-    for (int i = 0; i < l->t->n_nodes && l->n_nodes < need; i++)
+    int *fit = xcalloc((size_t)l->t->n_nodes + 1, sizeof(*fit)), n = 0;
+
+    for (int i = 0; i < l->t->n_nodes; i++)
         if (!l->on_gpus || usable_gpus(&l->t->nodes[i]) >= least)
-            l->order[l->n_nodes++] = i;
-    return l->n_nodes == need;
+            fit[n++] = i;
+    l->n_nodes = n < need ? n : need;
+    if (n >= need)
+        place_order(l->t, fit, n, need, nodes_of_group(l), l->order);
+    for (int k = 0; k < l->n_nodes; k++)
+        l->count[k] = l->world - k * l->per_node < l->per_node
+                          ? l->world - k * l->per_node
+                          : l->per_node;
+    free(fit);
+    return n >= need;
 }
 
 /* The largest number of ranks a node, at most `limit`, at which the nodes suffice. */
@@ -156,10 +173,33 @@ static int cpu_slots(const struct topology *t)
     return least ? least : 1;
 }
 
+/* Where all nodes came with a number of slots: in their order, each with its own. */
+static int choose_slots(struct layout *l)
+{
+    int left = l->world;
+
+    for (int i = 0; i < l->t->n_nodes; i++) {
+        if (l->t->nodes[i].slots < 1)
+            return 0;
+        left -= l->t->nodes[i].slots < left ? l->t->nodes[i].slots : left;
+    }
+    if (left)
+        return 0;
+    for (left = l->world, l->n_nodes = 0; left; l->n_nodes++) {
+        int slots = l->t->nodes[l->n_nodes].slots;
+        l->order[l->n_nodes] = l->n_nodes;
+        l->count[l->n_nodes] = slots < left ? slots : left;
+        left -= l->count[l->n_nodes];
+    }
+    return 1;
+}
+
 static int choose_cpu_nodes(struct layout *l, int limit, struct err *err)
 {
     int n = l->t->n_nodes;
 
+    if (limit == NO_LIMIT && choose_slots(l))
+        return 0;
     limit = limit == NO_LIMIT ? cpu_slots(l->t) : limit;
     l->per_node = limit < l->world ? limit : l->world;
     if ((long)l->per_node * n < l->world)
@@ -278,7 +318,7 @@ static int fastest_nic(const struct node *n)
 static void fill_node(struct placement *p, const struct layout *l, int k, int first)
 {
     const struct node *n = &l->t->nodes[l->order[k]];
-    int count = l->world - first < l->per_node ? l->world - first : l->per_node;
+    int count = l->count[k];
     struct place *rank = &p->rank[first];
 
     for (int i = 0; i < count; i++) {
@@ -307,8 +347,8 @@ static struct placement *fill(const struct layout *l, int shard, int replicate,
     p->n_nodes = l->n_nodes;
     p->order = l->order;
     p->rank = xcalloc((size_t)l->world, sizeof(*p->rank));
-    for (int k = 0; k < l->n_nodes; k++)
-        fill_node(p, l, k, k * l->per_node);
+    for (int k = 0, first = 0; k < l->n_nodes; first += l->count[k++])
+        fill_node(p, l, k, first);
     for (int i = 0; i < l->world; i++) {
         p->rank[i].shard = i % shard;
         p->rank[i].replicate = i / shard;
@@ -331,16 +371,18 @@ int placement_make(const struct recipe *r, const struct topology *t, int world,
         limit = r->cluster.gpus_per_node > 0 ? r->cluster.gpus_per_node : limit;
         l.who = r->name && r->name[0] ? r->name : "the recipe";
     }
+    l.shard = shard;
     l.on_gpus = wants_gpus(r, t);
     l.order = xcalloc((size_t)t->n_nodes + 1, sizeof(*l.order));
+    l.count = xcalloc((size_t)t->n_nodes + 1, sizeof(*l.count));
     rc =
         l.on_gpus ? choose_gpu_nodes(&l, limit, err) : choose_cpu_nodes(&l, limit, err);
-    if (rc < 0) {
+    if (rc == 0)
+        *out = fill(&l, shard, replicate, accumulation);
+    else
         free(l.order);
-        return -1;
-    }
-    *out = fill(&l, shard, replicate, accumulation);
-    return 0;
+    free(l.count);
+    return rc;
 }
 
 void placement_free(struct placement *p)

@@ -40,14 +40,17 @@ struct placement {
 
 /* Lay `world` ranks out, gpus_per_node a node, so that a shard group spans as
  * few nodes as it can: ranks fill node after node, and a world that needs several
- * nodes fills each (E10).
+ * nodes fills each (E10).  Where the leaf switches of nodes are known, a shard group
+ * stays below one leaf if it can, replicas go across, and a world that fits below one
+ * leaf stays there (place_order.h).
  *
  * On GPUs (cluster.device cuda; auto and sim, where there are any): one rank a GPU that
  * has no MIG (A12); nodes with too few are passed over.  A rank's CPUs are its share
  * of the CPUs of its GPU's NUMA node.
  * On CPUs (device cpu, or no GPU anywhere): gpus_per_node ranks a node (-1: one a
- * CPU of the smallest node), more when the nodes would not do; ranks are spread over the NUMA nodes and share their CPUs
- * evenly, unbound when there are more ranks than CPUs.
+ * slot of each node where they have slots, else one a CPU of the smallest node), more
+ * when the nodes would not do; ranks are spread over the NUMA nodes and share their
+ * CPUs evenly, unbound when there are more ranks than CPUs.
  *
  * r may be NULL (a program that is no trainer): the world is one shard group.
  * Refuses too few nodes or GPUs, degrees that do not multiply to the world; says how

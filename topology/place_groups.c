@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "topology/place.h"
+#include "topology/place_order.h"
 #include "topology/topology.h"
 
 int placement_shard_group(const struct placement *p, int rank, int *group)
@@ -129,6 +130,27 @@ static void warn_torn_groups(const struct placement *p, int per_node,
                                 per_node));
 }
 
+/* Groups below more than one leaf, where leaves are known. */
+static void warn_leaves(const struct placement *p, const struct topology *t,
+                        struct strlist *out)
+{
+    int torn = 0;
+
+    for (int first = 0; first < p->world; first += p->shard_degree) {
+        int leaf = place_leaf(t, p->rank[first].node), other = 0;
+        for (int i = first + 1; leaf >= 0 && i < first + p->shard_degree; i++) {
+            int here = place_leaf(t, p->rank[i].node);
+            other |= here >= 0 && here != leaf;
+        }
+        torn += other;
+    }
+    if (torn)
+        add_line(out, xasprintf("%d of %d shard groups of %d cross leaf switches: no "
+                                "leaf has the nodes for them; a smaller shard degree "
+                                "would stay below one",
+                                torn, p->replicate_degree, p->shard_degree));
+}
+
 static int has_nvlink(const struct topology *t, const struct placement *p)
 {
     const struct node *n = &t->nodes[p->rank[0].node];
@@ -147,6 +169,7 @@ void placement_warnings(const struct placement *p, const struct topology *t,
         unbound += !p->rank[i].cpus[0];
     }
     warn_torn_groups(p, per_node, out);
+    warn_leaves(p, t, out);
     if (has_nvlink(t, p) && p->n_nodes > 1 && p->shard_degree < per_node)
         add_line(out, xasprintf("shard groups of %d leave the NVLink of %d GPUs of a "
                                 "node unused, and %d replicas are summed across nodes",

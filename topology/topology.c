@@ -11,7 +11,7 @@ static void node_init(struct node *n)
 {
     n->sockets = n->cores = n->threads = -1;
     n->memory_bytes = -1;
-    n->leaf = -1;
+    n->leaf = n->slots = -1;
 }
 
 struct topology *topology_new(const char *source, int n_nodes)

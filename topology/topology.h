@@ -68,7 +68,8 @@ struct node {
     char cpu_model[64];
     int sockets, cores, threads; /* -1 unknown */
     int64_t memory_bytes;
-    int leaf;               /* where Slurm's topology puts it: fabric.switches; -1 */
+    int leaf;  /* where Slurm's topology puts it: fabric.switches; -1 */
+    int slots; /* ranks that whoever gave the node wants there; -1 not said */
     char nvlink_domain[64]; /* "ClusterUUID.CliqueId"; "" unknown */
     int n_numas, n_gpus, n_nics;
     struct numa *numas;

@@ -288,6 +288,143 @@ static void test_cpu_ranks(void **state)
     topology_free(t);
 }
 
+/* Slots of nodes (TASKS_PER_NODE=3,1; a hostfile) are filled as they are. */
+static void test_slots(void **state)
+{
+    struct topology *t = tree_cluster(3, 0, 0);
+    static const int node[] = { 0, 0, 0, 1, 2, 2 }, local[] = { 0, 1, 2, 0, 0, 1 };
+    struct recipe r;
+    struct placement *p;
+
+    (void)state;
+    t->nodes[0].slots = 3;
+    t->nodes[1].slots = 1;
+    t->nodes[2].slots = 4;
+    p = place(NULL, t, 6);
+    assert_int_equal(p->n_nodes, 3);
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(p->rank[i].node, node[i]);
+        assert_int_equal(p->rank[i].local_rank, local[i]);
+    }
+    placement_free(p);
+    recipe_with(&r, -1, 2); /* what the recipe says is stronger */
+    p = place(&r, t, 6);
+    assert_int_equal(p->rank[1].node, 0);
+    assert_int_equal(p->rank[2].node, 1);
+    placement_free(p);
+    recipe_release(&r);
+    topology_free(t);
+}
+
+/* Nodes below leaves: sizes[] nodes each, dealt out one by one, so that neighbours in
+ * the list are never below one leaf. */
+static struct topology *leafy(const int *sizes, int leaves)
+{
+    int left[8], total = 0;
+    struct topology *t;
+
+    for (int i = 0; i < leaves; i++)
+        total += left[i] = sizes[i];
+    t = tree_cluster(total, 8, 8);
+    for (int i = 0; i <= leaves; i++)
+        snprintf(topology_add_switch(t)->name, 64, i < leaves ? "leaf%d" : "spine", i);
+    for (int i = 0; i < leaves; i++) {
+        struct fabric_link *l = topology_add_link(t);
+        l->from = i;
+        l->to = leaves;
+        l->count = 1;
+    }
+    for (int i = 0, at = 0; i < total; at = (at + 1) % leaves)
+        if (left[at]-- > 0)
+            t->nodes[i++].leaf = at;
+    return t;
+}
+
+static int leaves_of_group(const struct placement *p, const struct topology *t,
+                           int first)
+{
+    int seen[8] = { 0 }, n = 0;
+
+    for (int i = first; i < first + p->shard_degree; i++) {
+        int leaf = t->nodes[p->rank[i].node].leaf;
+        n += !seen[leaf]++;
+    }
+    return n;
+}
+
+/* Leaves that the whole run uses, and shard groups that lie below more than one. */
+static void count_leaves(const int *sizes, int leaves, int world, int shard,
+                         int want_leaves, int want_torn)
+{
+    struct topology *t = leafy(sizes, leaves);
+    int seen[8] = { 0 }, used = 0, torn = 0;
+    struct strlist warnings = { 0 };
+    struct recipe r;
+    struct placement *p;
+    char text[80];
+
+    recipe_with(&r, shard, -1);
+    p = place(&r, t, world);
+    for (int i = 0; i < world; i++)
+        used += !seen[t->nodes[p->rank[i].node].leaf]++;
+    for (int i = 0; i < world; i += shard)
+        torn += leaves_of_group(p, t, i) > 1;
+    assert_int_equal(used, want_leaves);
+    assert_int_equal(torn, want_torn);
+    placement_warnings(p, t, &warnings);
+    snprintf(text, sizeof(text), "%d of %d shard groups of %d cross leaf switches",
+             torn, world / shard, shard);
+    assert_int_equal(warnings.n, torn > 0);
+    assert_true(!torn || strstr(warnings.item[0], text));
+    strlist_release(&warnings);
+    placement_free(p);
+    recipe_release(&r);
+    topology_free(t);
+}
+
+static void test_leaves(void **state)
+{
+    static const int even[] = { 4, 4, 4 }, odd[] = { 3, 5, 2 }, few[] = { 1, 1, 1, 1 };
+
+    (void)state;
+    count_leaves(even, 3, 32, 16, 1, 0); /* all below one */
+    count_leaves(even, 3, 96, 16, 3, 0); /* two nodes a group */
+    count_leaves(even, 3, 64, 32, 2, 0);
+    count_leaves(even, 3, 96, 24, 3, 1); /* three nodes of four: the fourth group */
+    count_leaves(odd, 3, 16, 16, 1, 0);  /* the leaf of two, which they fill */
+    count_leaves(odd, 3, 24, 8, 1, 0);
+    count_leaves(odd, 3, 40, 40, 1, 0);
+    count_leaves(odd, 3, 64, 16, 3, 0); /* 2 of 5's, 1 of 3's, 1 of 2's groups */
+    count_leaves(odd, 3, 80, 16, 3, 1);
+    count_leaves(few, 4, 32, 16, 4, 2); /* none fits anywhere */
+}
+
+/* The order within: whole groups side by side, nodes as they were named. */
+static void test_leaf_order(void **state)
+{
+    static const int sizes[] = { 2, 2 }, want[] = { 0, 2, 1, 3 };
+    struct topology *t = leafy(sizes, 2); /* leaves 0 1 0 1 */
+    struct recipe r;
+    struct placement *p;
+
+    (void)state;
+    recipe_with(&r, 16, -1);
+    p = place(&r, t, 32);
+    for (int k = 0; k < 4; k++) {
+        assert_int_equal(p->order[k], want[k]);
+        assert_int_equal(p->rank[8 * k].node, want[k]);
+    }
+    placement_free(p);
+    for (int i = 0; i < 4; i++) /* nothing is known: as they are */
+        t->nodes[i].leaf = -1;
+    p = place(&r, t, 32);
+    for (int k = 0; k < 4; k++)
+        assert_int_equal(p->order[k], k);
+    placement_free(p);
+    recipe_release(&r);
+    topology_free(t);
+}
+
 /* GPU ranks share the CPUs of their GPU's NUMA node; without one they are unbound. */
 static void test_gpu_binding(void **state)
 {
@@ -341,11 +478,18 @@ static void test_warnings_e10(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_shape),       cmocka_unit_test(test_groups_f13),
-        cmocka_unit_test(test_check_refuses_f13), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_mig_a12),           cmocka_unit_test(test_uneven_nodes),
-        cmocka_unit_test(test_cpu_ranks),         cmocka_unit_test(test_gpu_binding),
+        cmocka_unit_test(test_every_shape),
+        cmocka_unit_test(test_groups_f13),
+        cmocka_unit_test(test_check_refuses_f13),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_mig_a12),
+        cmocka_unit_test(test_uneven_nodes),
+        cmocka_unit_test(test_cpu_ranks),
+        cmocka_unit_test(test_gpu_binding),
         cmocka_unit_test(test_warnings_e10),
+        cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_leaves),
+        cmocka_unit_test(test_leaf_order),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
