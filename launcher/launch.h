@@ -1,0 +1,54 @@
+/* launch.h - one `muster launch`, from its words to its result.  Inner to launch*.c
+ * and cmd_launch.c. */
+#ifndef LAUNCHER_LAUNCH_H
+#define LAUNCHER_LAUNCH_H
+
+#include <stdint.h>
+
+#include "launcher/machines.h"
+#include "launcher/run.h"
+#include "recipes/recipe.h"
+
+struct err;
+struct js;
+struct launch_args;
+struct placement;
+
+/* What a launch is about, made from its arguments. */
+struct launch {
+    const struct launch_args *a;
+    struct recipe recipe;
+    int has_recipe;
+    struct machines machines;
+    struct placement *placement;
+    char **argv; /* as muster got it */
+    int report;  /* --detach: where the starter waits for the run's name; -1 */
+};
+
+/* --- launch_prepare.c: recipe, machines, placement ------------------------------ */
+
+/* Once: it may come through a pipe. */
+int launch_load_recipe(struct launch *l, struct err *err);
+int launch_prepare(struct launch *l, struct err *err);
+void launch_release(struct launch *l);
+struct run_request launch_request(struct launch *l);
+/* What an option said, else what holds without it. */
+int64_t launch_said(int64_t ms, int64_t def);
+
+/* --- launch_show.c -------------------------------------------------------------- */
+
+int launch_dry_run(const struct run_request *q, int json, struct err *err);
+void launch_show_result(const struct run_result *r, int json);
+/* Nothing was started: with --json that is an object too, without a run.  -1. */
+int launch_refuse(const struct launch *l, const struct err *err);
+
+/* --- launch_detach.c ------------------------------------------------------------ */
+
+/* Fork, say the run's name when it has started, and leave it to itself: `go` runs in
+ * the child.  Returns the exit status, in both. */
+int launch_detach(struct launch *l, int (*go)(struct launch *l, struct err *err),
+                  struct err *err);
+/* Of the run: its start sets the starter free.  `arg` is the launch. */
+int launch_on_event(void *arg, const struct js *e);
+
+#endif

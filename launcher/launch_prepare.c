@@ -1,0 +1,89 @@
+#include "launcher/launch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "launcher/launch_args.h"
+#include "topology/place.h"
+
+int launch_load_recipe(struct launch *l, struct err *err)
+{
+    const struct launch_args *a = l->a;
+
+    if (!a->recipe || l->has_recipe)
+        return 0;
+    if (recipe_load(a->recipe, &l->recipe, err) < 0)
+        return -1;
+    l->has_recipe = 1;
+    for (int i = 0; i < a->sets.n; i++) {
+        char *key = xstrdup(a->sets.item[i]), *eq = strchr(key, '=');
+        int rc;
+        *eq = '\0';
+        rc = recipe_set(&l->recipe, key, eq + 1, err);
+        free(key);
+        if (rc < 0)
+            return err_wrap(err, "--set");
+    }
+    return recipe_validate(&l->recipe, a->recipe, err);
+}
+
+int launch_prepare(struct launch *l, struct err *err)
+{
+    struct machines_ask ask = { NULL, l->a->cluster, l->a->hosts, l->a->hostfile };
+    int world;
+
+    if (launch_load_recipe(l, err) < 0)
+        return -1;
+    ask.recipe = l->has_recipe ? &l->recipe : NULL;
+    if (machines_open(&ask, &l->machines, err) < 0)
+        return -1;
+    world = machines_world(&l->machines, ask.recipe, l->a->gpus);
+    if (l->a->stdin_rank >= world)
+        return err_set(err, ERR_USAGE, "--stdin %d: the ranks are 0 to %d",
+                       l->a->stdin_rank, world - 1);
+    if (placement_make(ask.recipe, l->machines.topology, world, &l->placement, err) < 0)
+        return l->a->gpus ? -1
+                          : err_wrap(err, "on %d rank%s (--gpus N says how many)",
+                                     world, str_s(world));
+    return machines_settle(&l->machines, l->placement, err);
+}
+
+void launch_release(struct launch *l)
+{
+    placement_free(l->placement);
+    machines_close(&l->machines);
+    if (l->has_recipe)
+        recipe_release(&l->recipe);
+}
+
+int64_t launch_said(int64_t ms, int64_t def)
+{
+    return ms >= 0 ? ms : def;
+}
+
+struct run_request launch_request(struct launch *l)
+{
+    const struct launch_args *a = l->a;
+
+    struct run_request q = {
+        .recipe = l->has_recipe ? &l->recipe : NULL,
+        .placement = l->placement,
+        .command = a->command,
+        .resume = a->resume,
+        .quiet = a->quiet || a->detach,
+        .lines_to_stderr = a->json,
+        .give_stdin = a->stdin_rank >= 0,
+        .stdin_rank = a->stdin_rank,
+        .start_timeout_ms = launch_said(a->start_timeout_ms, 120000),
+        .silence_timeout_ms =
+            launch_said(a->silence_timeout_ms, a->command ? 0 : 120000),
+        .grace_ms = launch_said(a->grace_ms, RUN_GRACE_MS),
+        .stop_grace_ms = launch_said(a->grace_ms, a->command ? RUN_GRACE_MS : 30000),
+    };
+
+    machines_request(&l->machines, &q);
+    return q;
+}

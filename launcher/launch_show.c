@@ -1,0 +1,89 @@
+#include "launcher/launch.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/js.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "launcher/launch_args.h"
+#include "launcher/run_command.h"
+
+int launch_dry_run(const struct run_request *q, int json, struct err *err)
+{
+    struct js *plan;
+    char *text;
+
+    if (json) {
+        plan = run_plan_json(q, NULL, err);
+        if (!plan)
+            return -1;
+        js_print(plan, stdout);
+        js_free(plan);
+        return 0;
+    }
+    text = run_dry(q, err);
+    if (!text)
+        return -1;
+    fputs(text, stdout);
+    free(text);
+    return 0;
+}
+
+static void add_numbers(struct str *s, const struct run_result *r)
+{
+    if (r->steps >= 0)
+        str_addf(s, "; %lld step%s", (long long)r->steps, str_s(r->steps));
+    if (!isnan(r->loss_first))
+        str_addf(s, "; loss %.4f to %.4f", r->loss_first, r->loss_last);
+    if (!isnan(r->tokens_per_s_per_gpu))
+        str_addf(s, "; %.0f tokens/s/GPU", r->tokens_per_s_per_gpu);
+    if (!isnan(r->mfu_reference))
+        str_addf(s, "; MFU %.1f %% (reference) %.1f %% (causal)", r->mfu_reference,
+                 r->mfu_causal);
+    if (!isnan(r->memory_percent))
+        str_addf(s, "; memory %.1f %%", r->memory_percent);
+}
+
+void launch_show_result(const struct run_result *r, int json)
+{
+    struct str s = STR_INIT;
+    struct js *o;
+
+    if (r->reason)
+        str_addf(&s, "run %s %s: %s", r->id,
+                 str_eq(r->cause, "stopped") ? "was stopped" : "failed", r->reason);
+    else
+        str_addf(&s, "run %s is done, %d rank%s", r->id, r->world,
+                 r->world == 1 ? "" : "s");
+    if (r->simulated)
+        str_adds(&s, "; simulated");
+    add_numbers(&s, r);
+    str_addf(&s, "; %s", r->dir);
+    log_info("%s", s.text);
+    str_release(&s);
+    if (!json)
+        return;
+    o = run_result_json(r);
+    js_print(o, stdout);
+    js_free(o);
+}
+
+int launch_refuse(const struct launch *l, const struct err *err)
+{
+    struct js *o;
+
+    if (!l->a->json || l->report >= 0)
+        return -1;
+    o = js_document("launch");
+    js_put_str(o, "run", NULL);
+    js_put_int(o, "status", (int)err->code);
+    js_put_str(o, "cause", "refused");
+    js_put_str(o, "reason", err_text(err));
+    js_put(o, "rank_status", js_array());
+    js_print(o, stdout);
+    js_free(o);
+    return -1;
+}
