@@ -78,7 +78,7 @@ NVFLAGS := -std=c++17 -O3 -lineinfo -Xcompiler -fPIC,-Wall,-fvisibility=hidden
 # includes; linking each folder's unit tests without those above checks the symbols.
 LAYERS := recipes topology trainer checks launcher
 
-MAINS := $(wildcard launcher/main.c trainer/train.c checks/probe.c)
+MAINS := $(wildcard launcher/main.c launcher/agent_main.c trainer/train.c checks/probe.c)
 SRCS  := $(filter-out $(MAINS),$(sort $(foreach l,$(LAYERS),$(wildcard $(l)/*.c $(l)/*/*.c))))
 CMDS  := $(patsubst launcher/cmd_%.c,%,$(sort $(wildcard launcher/cmd_*.c)))
 # The CUDA module: *.cu and *_cuda.c files, in a shared object that muster-train loads when asked.
@@ -92,7 +92,7 @@ CUDA_C := $(if $(filter 1,$(CUDA)),$(if $(filter 1,$(NCCL)),$(CUDA_C),$(filter-o
 CUDA_C := $(if $(filter 1,$(CUDNN)),$(CUDA_C),$(filter-out %_cudnn.c,$(CUDA_C)))
 
 B     := $(O)/bin
-PROGS := $(B)/muster $(if $(wildcard trainer/train.c),$(B)/muster-train) $(if $(wildcard checks/probe.c),$(B)/muster-probe)
+PROGS := $(B)/muster $(B)/muster-agent $(if $(wildcard trainer/train.c),$(B)/muster-train) $(if $(wildcard checks/probe.c),$(B)/muster-probe)
 MODULE := $(if $(CUS),$(O)/lib/muster-cuda.so)
 UNITS := $(patsubst %.c,$(O)/%,$(wildcard tests/unit/*/test_*.c))
 FUZZ  := $(patsubst %.c,$(O)/%,$(filter-out %/replay.c,$(wildcard tests/fuzz/fuzz_*.c)))
@@ -111,7 +111,7 @@ UNIT_LIBS := $(call pkg_libs,cmocka)
 .SECONDARY:
 
 all: programs cuda ## build the programs, and the CUDA module where nvcc is
-programs: $(PROGS) ## build/bin/{muster,muster-train,muster-probe}
+programs: $(PROGS) ## build/bin/{muster,muster-agent,muster-train,muster-probe}
 cuda: $(MODULE) ## build/lib/muster-cuda.so, which GPU ranks load
 
 define layer
@@ -153,6 +153,9 @@ $(B)/muster: $(O)/launcher/main.o $(LIBS)
 $(B)/muster-train: $(O)/trainer/train.o $(filter-out %/launcher.a %/checks.a,$(LIBS))
 $(B)/muster-probe: $(O)/checks/probe.o $(filter-out %/launcher.a,$(LIBS))
 $(B)/muster: LINKED = $(LIBS_muster)
+# One of these stands beside every rank of a Slurm step: starting it must cost little.
+$(B)/muster-agent: $(O)/launcher/agent_main.o $(LIBS)
+$(B)/muster-agent: LINKED = $(call pkg_libs,jansson)
 $(B)/muster-train $(B)/muster-probe: LINKED = $(LIBS_rank)
 # The CUDA module calls back into the program's wireup.
 $(B)/muster-train $(B)/muster-probe: LINK = -rdynamic

@@ -231,6 +231,8 @@ static const struct doctor_item items[] = {
       "training: it is what ranks run", "make, or make install" },
     { "muster-probe", 0, look_sibling, "muster-probe", NULL,
       "muster check", "make, or make install" },
+    { "muster-agent", 0, look_sibling, "muster-agent", NULL,
+      "quick starts under Slurm", "make, or make install" },
     { "PMIx", 1, look_version_text, "libpmix.so.2", "PMIx_Get_version",
       "ranks find each other", "apt-get install libpmix2" },
     { "MPI", 1, look_mpi, "libmpi.so.40", "MPI_Get_library_version",

@@ -29,6 +29,21 @@ static const char *node_of(const struct run_request *q, int rank)
     return q->topology->nodes[q->placement->rank[rank].node].name;
 }
 
+/* The light program beside ours, as long as it is there. */
+static void add_agent(struct strlist *argv, const char *self)
+{
+    char *light = xasprintf("%s-agent", self);
+
+    if (access(light, X_OK) == 0) {
+        strlist_add(argv, light);
+    } else {
+        strlist_add(argv, self);
+        strlist_add(argv, "agent");
+    }
+    strlist_add(argv, "exec");
+    free(light);
+}
+
 void slurm_step_argv(const struct run_request *q, const char *self,
                      struct strlist *argv)
 {
@@ -53,9 +68,7 @@ void slurm_step_argv(const struct run_request *q, const char *self,
         strlist_add(argv, fixed[i]);
     for (int i = 0; q->recipe && i < q->recipe->cluster.slurm_args.n; i++)
         strlist_add(argv, q->recipe->cluster.slurm_args.item[i]);
-    strlist_add(argv, self);
-    strlist_add(argv, "agent");
-    strlist_add(argv, "exec");
+    add_agent(argv, self);
     argv->item = xrealloc(argv->item, (size_t)argv->n + 1, sizeof(*argv->item));
     argv->item[argv->n] = NULL;
     free(job);

@@ -13,8 +13,9 @@ struct run_request;
 struct str;
 struct strlist;
 
-/* The command of the step, the agent's behind it; argv->item ends with NULL.
- * `self` is muster's own path. */
+/* The command of the step, behind it the agent's: `muster-agent exec`, or `muster agent
+ * exec` where the former is not beside muster; argv->item ends with NULL.  `self` is
+ * muster's own path. */
 void slurm_step_argv(const struct run_request *q, const char *self,
                      struct strlist *argv);
 /* One node a line, in rank order (case B13). */

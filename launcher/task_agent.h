@@ -1,4 +1,5 @@
-/* task_agent.h - the node side of a rank: `muster agent exec`, the task that srun starts.
+/* task_agent.h - the node side of a rank: `muster agent exec`, the task that srun starts
+ * (in a program of its own, agent_main.c).
  *
  * Reaches its launcher (MUSTER_AGENT_AT, MUSTER_JOB_KEY; task_wire.h), says where it
  * is and under which limits, starts what it is told with the PMIx environment that it

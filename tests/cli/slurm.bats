@@ -36,13 +36,16 @@ alloc() { run timeout 100 salloc -Q -N2 --gres=gpu:8 "$@"; }
 sim() { here; MUSTER_SIM="time=0.01,$1" alloc muster launch sim.yaml "${@:2}"; }
 result() { cat "$MUSTER_HOME"/runs/*/result.json; }
 
+# The processes of this lab alone: its daemons have a PID namespace of their own.
+in_lab() { pgrep --ns "$(pgrep -P "$(cat "$LAB/lab/pid")" | head -1)" --nslist pid "$@"; }
+
 gone() { if pgrep -f "$1"; then return 1; fi; }
 
 # No process of this test's run is left on any node.
 nothing_left()
 {
     for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-        left=$(pgrep -f "$MUSTER_HOME|muster agent exec" || true)
+        left=$(in_lab -f 'muster-agent exec' || pgrep -f "$MUSTER_HOME" || true)
         [ -n "$left" ] || return 0
         sleep 0.5
     done
@@ -193,7 +196,7 @@ Y
     done
     agent=$(sed -n 's/.*"rank": *11,.*"event": *"agent".*"pid": *\([0-9]*\),.*/\1/p' "$MUSTER_HOME"/runs/*/events.jsonl)
     # a pid of the lab's own namespace: find it from here
-    for p in $(pgrep -f 'muster agent exec'); do
+    for p in $(in_lab -f 'muster-agent exec'); do
         [ "$(awk '/^NSpid/ { print $NF }' /proc/$p/status)" != "$agent" ] || kill -KILL "$p"
     done
     rc=0
@@ -259,4 +262,15 @@ Y
     has 'srun --jobid='
     has '--distribution=arbitrary'
     has '# rank 8 on n2'
+    has '/muster-agent exec'
+}
+
+@test "slurm: without the light program beside it, muster is the agent itself" {
+    here
+    mkdir bin && cp "$O"/bin/muster "$O"/bin/muster-train bin
+    MUSTER_SIM=time=0.01 alloc bin/muster launch sim.yaml --gpus 16
+    status 0
+    has 'simulated step 4'
+    alloc bin/muster launch sim.yaml --gpus 16 --dry-run
+    has '/bin/muster agent exec'
 }

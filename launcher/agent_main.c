@@ -1,0 +1,28 @@
+/* muster-agent - `muster agent exec` in a program of its own: the task that srun starts.
+ *
+ * One of these stands beside every rank of a step, so that starting it must cost next
+ * to nothing: it is linked with jansson and nothing else of what muster needs. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "launcher/task_agent.h"
+
+int main(int argc, char **argv)
+{
+    struct err err = ERR_INIT;
+    int status = -1;
+
+    if (argc == 2 && str_eq(argv[1], "exec"))
+        status = task_exec(&err);
+    else
+        err_set(&err, ERR_USAGE,
+                "muster starts this by itself, beside each rank of a Slurm step");
+    if (status < 0) {
+        dprintf(STDERR_FILENO, "muster: %s\n", err_text(&err));
+        status = (int)err.code;
+    }
+    err_release(&err);
+    return status;
+}
