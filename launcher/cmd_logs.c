@@ -80,14 +80,14 @@ static int show(const struct options *o, const struct js *run, struct err *err)
     } while (more && rc == 0);
     n = logs_count(l);
     logs_close(l);
-    if (rc == 0 && n == 0 && o->rank >= 0)
+    if (rc == 0 && n == 0 && o->rank >= js_get_int(run, "world", 1))
         return err_set(err, ERR_MISSING,
                        "%s has no output of rank %lld: it has ranks 0 "
                        "to %lld",
                        js_str(run, "id", "?"), (long long)o->rank,
                        (long long)js_get_int(run, "world", 1) - 1);
-    if (rc == 0 && n == 0)
-        return err_set(err, ERR_MISSING, "no output in %s/ranks", dir);
+    if (rc == 0 && n == 0 && access(dir, F_OK) < 0)
+        return err_set(err, ERR_MISSING, "no output: %s: %m", dir);
     return rc;
 }
 

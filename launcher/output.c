@@ -33,18 +33,14 @@ struct output {
     struct stream stream[2];
 };
 
-int output_open(struct output **out, const struct output_spec *s, struct err *err)
+struct output *output_new(const struct output_spec *s)
 {
-    int file = open(s->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    struct output *o;
+    struct output *o = xcalloc(1, sizeof(*o));
 
-    if (file < 0)
-        return err_set(err, ERR_SYSTEM, "%s: %m", s->path);
-    o = xcalloc(1, sizeof(*o));
     o->spec = *s;
     if (o->spec.limit <= 0)
         o->spec.limit = OUTPUT_LIMIT;
-    o->file = file;
+    o->file = -1;
     o->path = xstrdup(s->path);
     o->prefix = xasprintf("%s:%d: ", s->host, s->rank);
     for (int i = 0; i < 2; i++) {
@@ -52,8 +48,7 @@ int output_open(struct output **out, const struct output_spec *s, struct err *er
         o->stream[i].which = (enum output_stream)i;
         o->stream[i].shown.redraws = s->terminal[i];
     }
-    *out = o;
-    return 0;
+    return o;
 }
 
 static void remember(struct stream *s, const char *bytes, size_t n)
@@ -133,12 +128,23 @@ static int write_all(struct output *o)
     return 0;
 }
 
+/* With the first bytes: of many ranks most say nothing, and to make hundreds of files
+ * takes longer than to start their ranks. */
+static int make_file(struct output *o)
+{
+    if (o->file < 0)
+        o->file = open(o->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    return o->file < 0 ? errno : 0;
+}
+
 static void write_block(struct output *o)
 {
     int why;
 
     if (!o->why && o->block.len) {
-        why = no_room(o, o->block.len);
+        why = make_file(o);
+        if (!why)
+            why = no_room(o, o->block.len);
         if (!why)
             why = write_all(o);
         if (why)
@@ -182,7 +188,7 @@ int output_close(struct output *o, struct err *err)
     if (!o)
         return 0;
     why = o->why;
-    if (close(o->file) < 0 && !why)
+    if (o->file >= 0 && close(o->file) < 0 && !why)
         why = errno;
     if (why)
         err_set(err, ERR_SYSTEM, "%s: %s", o->path, strerror(why));

@@ -1,6 +1,6 @@
 /* output.h - what one rank prints: kept whole in a file, shown line by line.
  *
- * The file (ranks/HOST.RANK.log) holds the bytes of stdout and stderr unchanged,
+ * The file (ranks/HOST.RANK.log, made with the first byte) holds the bytes of stdout and stderr unchanged,
  * a line of one never inside a line of the other.  On the launcher's stdout and
  * stderr each line stands whole behind "host:rank: " (case C18).
  *
@@ -32,7 +32,7 @@ struct output_spec {
     int terminal[2];   /* fd[] is a terminal: show progress bars move */
 };
 
-int output_open(struct output **out, const struct output_spec *s, struct err *err);
+struct output *output_new(const struct output_spec *s);
 void output_bytes(struct output *o, enum output_stream which, const char *bytes,
                   size_t n);
 void output_end(struct output *o,

@@ -163,7 +163,7 @@ static int64_t log_limit(void)
     return text && value_size(text, &bytes, NULL) == 0 ? bytes : 0;
 }
 
-static int open_output(struct run *run, int rank, struct err *err)
+static void open_output(struct run *run, int rank)
 {
     int to = run->q->lines_to_stderr ? STDERR_FILENO : STDOUT_FILENO;
     char *path = xasprintf("%s/ranks/%s.%d.log", run->dir, run_host(run, rank), rank);
@@ -176,10 +176,9 @@ static int open_output(struct run *run, int rank, struct err *err)
         .fd = { to, STDERR_FILENO },
         .terminal = { isatty(to), isatty(STDERR_FILENO) },
     };
-    int rc = output_open(&run->rank[rank].output, &s, err);
 
+    run->rank[rank].output = output_new(&s);
     free(path);
-    return rc;
 }
 
 /* ---- the ranks ---- */
@@ -224,8 +223,7 @@ int run_start(struct run *run, struct err *err)
         write_files(run, err) < 0 || open_loop(run, err) < 0)
         goto out;
     for (int r = 0; r < run->world; r++)
-        if (open_output(run, r, err) < 0)
-            goto out;
+        open_output(run, r);
     if (run->backend->prepare(run, err) < 0)
         goto out;
     store_note_start(run->id, run->dir, run->q);

@@ -52,6 +52,18 @@ start()
     has 'rank 1'
 }
 
+@test "runs: a rank that says nothing has no file, and no output is no error" {
+    muster launch --gpus 4 -- sh -c 'test $RANK != 2 || echo me'
+    [ "$(cd "$MUSTER_HOME"/runs/*/ranks && echo *)" = "$(hostname).2.log" ]
+    run muster logs --rank 1
+    status 0
+    [ -z "$output" ]
+    muster launch --gpus 2 -- true
+    run muster logs
+    status 0
+    [ -z "$output" ]
+}
+
 @test "runs: --follow ends with the run" {
     start sh -c 'for i in 1 2 3 4 5; do echo "line $i of $RANK"; sleep 0.2; done'
     run timeout 20 muster logs --follow
