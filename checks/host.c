@@ -100,11 +100,16 @@ static void add_memlock(const char *text, int rdma, const char *name,
         measure_say(m, "%.0f bytes, read inside the task", soft);
 }
 
+int64_t host_files_need(int world)
+{
+    return FILES_BASE + (int64_t)FILES_A_RANK * world;
+}
+
 static void add_nofile(const char *text, int world, const char *name,
                        struct measures *out)
 {
     struct measure *m = measures_add(out, "nofile", name, name);
-    double soft, hard, need = FILES_BASE + (double)FILES_A_RANK * world;
+    double soft, hard, need = (double)host_files_need(world);
 
     if (host_limit(text, "Max open files", &soft, &hard) != 0) {
         measure_none(m, "/proc/self/limits has no row 'Max open files'");

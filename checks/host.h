@@ -31,6 +31,9 @@ int host_limit(const char *text, const char *row, double *soft, double *hard);
 void host_measure_limits(const char *text, int world, int rdma, const char *name,
                          struct measures *out);
 
+/* Open files that a rank of `world` needs. */
+int64_t host_files_need(int world);
+
 /* /dev/shm that `ranks` need: NCCL makes two segments of 9637888 bytes a rank (case
  * C08), Open MPI one of 4 MiB. */
 int64_t host_shm_need(int ranks, int cuda);

@@ -5,12 +5,15 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/js.h"
 #include "base/mem.h"
 #include "launcher/agent_state.h"
 #include "launcher/guard.h"
 #include "launcher/pmix_server.h"
 #include "launcher/rank_env.h"
 #include "launcher/sweep.h"
+#include "launcher/task_bind.h"
+#include "launcher/task_state.h"
 
 /* ---- the server ---- */
 
@@ -125,6 +128,27 @@ static int fork_rank(struct agent *a, const char *program, int i, struct err *er
     return 0;
 }
 
+/* How it really runs, before anything that it says itself. */
+static void say_task(struct agent *a, int i)
+{
+    const struct agent_rank *r = &a->job.ranks[i];
+    struct task_bound bound = { .by = "nobody" };
+    struct js *o;
+    char *line, *whole;
+
+    snprintf(bound.cpus, sizeof(bound.cpus), "%s", r->cpus);
+    if (*bound.cpus)
+        bound.by = "muster";
+    o = task_state(a->proc[i].pid, &bound, &r->env);
+    js_put_str(o, "event", "task");
+    line = js_line(o);
+    whole = xasprintf("%s\n", line);
+    agent_rank_put(a, AGENT_EVENTS, r->rank, whole, strlen(whole));
+    free(whole);
+    free(line);
+    js_free(o);
+}
+
 /* Fork all before waiting for any: they start side by side.  *i: which failed. */
 static int start_all(struct agent *a, const struct rank_env_start *start,
                      const char *program, int *i, struct err *err)
@@ -138,6 +162,7 @@ static int start_all(struct agent *a, const struct rank_env_start *start,
         struct proc_spec s = spec_of(a, program, *i);
         if (proc_started(&a->proc[*i], &s, err) < 0)
             return -1;
+        say_task(a, *i);
     }
     return 0;
 }

@@ -14,8 +14,8 @@ static int *stream_of(struct proc *p, enum agent_source source)
     return source == AGENT_OUT ? &p->out : source == AGENT_ERR ? &p->err : &p->event;
 }
 
-static void put_bytes(struct agent *a, enum agent_source source, int rank,
-                      const char *bytes, size_t n)
+void agent_rank_put(struct agent *a, enum agent_source source, int rank,
+                    const char *bytes, size_t n)
 {
     frame_begin(&a->to, source == AGENT_OUT   ? FRAME_OUT
                         : source == AGENT_ERR ? FRAME_ERR
@@ -34,7 +34,7 @@ void agent_rank_read(struct agent *a, enum agent_source source, int i, int most)
     while (*fd >= 0 && most-- > 0) {
         ssize_t n = read(*fd, buf, sizeof(buf));
         if (n >= 0)
-            put_bytes(a, source, rank, buf, (size_t)n);
+            agent_rank_put(a, source, rank, buf, (size_t)n);
         else if (errno != EINTR)
             return;
         if (n == 0) {

@@ -73,6 +73,9 @@ void agent_job_close(struct agent *a);
 void agent_job_abandon(struct agent *a, int grace_ms);
 
 /* agent_rank.c */
+/* Bytes of its stdout, stderr or events; none: that stream is over. */
+void agent_rank_put(struct agent *a, enum agent_source source, int rank,
+                    const char *bytes, size_t n);
 void agent_rank_read(struct agent *a, enum agent_source source, int i, int most);
 void agent_rank_reap(struct agent *a);
 void agent_rank_look(struct agent *a); /* EMPTY, when the number has changed */

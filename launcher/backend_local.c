@@ -15,11 +15,14 @@
 #include "launcher/run_command.h"
 #include "launcher/run_state.h"
 #include "launcher/sweep.h"
+#include "launcher/task_bind.h"
+#include "launcher/task_state.h"
 #include "topology/place.h"
 
 struct local {
     struct pmixd *server;
     char *tmpdir, *shmdir; /* shmdir: NULL where there is no /dev/shm */
+    struct env *env;       /* [world] of the ranks */
 };
 
 static int local_check(const struct run_request *q, struct err *err)
@@ -123,6 +126,9 @@ static void local_close(struct run *run)
 
     if (!local)
         return;
+    for (int r = 0; local->env && r < run->world; r++)
+        env_release(&local->env[r]);
+    free(local->env);
     pmixd_close(local->server);
     remove_folder(&local->tmpdir);
     remove_folder(&local->shmdir);
@@ -152,34 +158,44 @@ static int fork_rank(struct run *run, const struct run_launch *l,
     const struct local *local = run->backend_data;
     struct proc_spec s = spec_of(run, l, rank);
     struct run_rank *r = &run->rank[rank];
-    struct env env = ENV_INIT;
-    int rc = -1;
+    struct env *env = &local->env[rank];
 
-    if (rank_env_build(&env, environ, run->q, rank, err) < 0)
+    if (rank_env_build(env, environ, run->q, rank, err) < 0)
         return -1;
-    rank_env_finish(&env, start);
-    if (pmixd_set_env(local->server, rank, &env, err) < 0)
-        goto out;
-    s.env = env.item;
+    rank_env_finish(env, start);
+    if (pmixd_set_env(local->server, rank, env, err) < 0)
+        return -1;
+    s.env = env->item;
     if (proc_spawn(&r->proc, &s, err) < 0)
-        goto out;
+        return -1;
     run->alive++;
     run_follow(run->outputs, r->proc.out, RUN_OUT, rank);
     run_follow(run->outputs, r->proc.err, RUN_ERR, rank);
     run_follow(run->epoll, r->proc.event, RUN_EVENTS, rank);
-    rc = 0;
-out:
-    env_release(&env);
-    return rc;
+    return 0;
+}
+
+/* How it really runs: read from its process, once the program is in it. */
+static void note_task(struct run *run, const struct env *env, int rank)
+{
+    struct task_bound bound = { .by = "nobody" };
+
+    snprintf(bound.cpus, sizeof(bound.cpus), "%s", run->plan[rank].cpus);
+    if (*bound.cpus)
+        bound.by = "muster";
+    run_event_note(run, rank, "task",
+                   task_state(run->rank[rank].proc.pid, &bound, env));
 }
 
 /* Fork all before waiting for any: they start side by side. */
 static int local_start(struct run *run, const struct run_launch *l, int *rank,
                        struct err *err)
 {
-    const struct local *local = run->backend_data;
+    struct local *local = run->backend_data;
     struct rank_env_start start;
     struct proc_spec s;
+
+    local->env = xcalloc((size_t)run->world, sizeof(*local->env));
 
     rank_env_choose(&start, run->id, local->shmdir);
     for (*rank = 0; *rank < run->world; ++*rank)
@@ -189,6 +205,7 @@ static int local_start(struct run *run, const struct run_launch *l, int *rank,
         s = spec_of(run, l, *rank);
         if (proc_started(&run->rank[*rank].proc, &s, err) < 0)
             return -1;
+        note_task(run, &local->env[*rank], *rank);
     }
     return 0;
 }

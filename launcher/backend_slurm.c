@@ -70,6 +70,9 @@ static void send_start(struct run *run, int rank)
     rank_env_finish(&env, &s->start);
     st.env = (struct strlist){ .item = env.item, .n = env.n };
     st.cpus = (char *)run->plan[rank].cpus;
+    st.bind = run->q->no_bind               ? TASK_BIND_NONE
+              : rank_uses_gpu(run->q, rank) ? TASK_BIND_GPU
+                                            : TASK_BIND_SHARE;
     task_server_start(s->agents, rank, &st);
     env_release(&env);
 }

@@ -17,6 +17,7 @@ enum {
     OPT_JSON,
     OPT_DETACH,
     OPT_NO_CHECK,
+    OPT_NO_BIND,
     OPT_RESUME,
     OPT_STDIN,
     OPT_START,
@@ -45,6 +46,8 @@ static const struct argp_option options[] = {
       1 },
     { "json", OPT_JSON, 0, 0, "the result as one JSON object on stdout", 1 },
     { "quiet", 'q', 0, 0, "keep the ranks' lines in their files only", 1 },
+    { "verbose", 'v', 0, 0, "say how each rank is bound, and its limits", 1 },
+    { "no-bind", OPT_NO_BIND, 0, 0, "leave ranks on the CPUs that they come with", 1 },
     { "no-check", OPT_NO_CHECK, 0, 0, "start without the preflight checks", 1 },
     { "stdin", OPT_STDIN, "RANK|none", 0,
       "which rank reads muster's stdin (none); others read /dev/null", 2 },
@@ -167,6 +170,10 @@ static int take_word(struct launch_args *a, int key, const char *arg)
         return a->no_check = 1, 0;
     case 'q':
         return a->quiet = 1, 0;
+    case 'v':
+        return a->verbose = 1, 0;
+    case OPT_NO_BIND:
+        return a->no_bind = 1, 0;
     default:
         return 1;
     }

@@ -14,7 +14,7 @@ struct launch_args {
     int gpus;            /* 0: not said */
     struct strlist sets; /* KEY=VALUE */
     const char *hosts, *hostfile, *cluster, *resume; /* NULL: not said */
-    int dry_run, json, detach, no_check, quiet;
+    int dry_run, json, detach, no_check, quiet, verbose, no_bind;
     int stdin_rank;                                         /* -1 none */
     int64_t start_timeout_ms, silence_timeout_ms, grace_ms; /* -1: not said */
 };

@@ -74,6 +74,8 @@ struct run_request launch_request(struct launch *l)
         .command = a->command,
         .resume = a->resume,
         .quiet = a->quiet || a->detach,
+        .verbose = a->verbose,
+        .no_bind = a->no_bind,
         .lines_to_stderr = a->json,
         .give_stdin = a->stdin_rank >= 0,
         .stdin_rank = a->stdin_rank,

@@ -70,7 +70,7 @@ static int node_rank(const struct placement *p, int rank)
 
 const char *rank_cpus(const struct run_request *q, int rank)
 {
-    return q->topology->simulated ? "" : q->placement->rank[rank].cpus;
+    return q->topology->simulated || q->no_bind ? "" : q->placement->rank[rank].cpus;
 }
 
 /* CPUs the rank will run on: its binding, else its share of what we may use. */

@@ -35,6 +35,8 @@ struct run_request {
     const char *parent;             /* climb that started it, or NULL */
     const char *resume;             /* checkpoint folder to continue, or NULL */
     int quiet;                      /* do not echo the ranks' lines */
+    int verbose;                    /* say how each rank is bound, and its limits */
+    int no_bind;                    /* leave ranks on the CPUs that they come with */
     int lines_to_stderr;            /* echo all of them there: stdout is for JSON */
     int give_stdin, stdin_rank;     /* this rank reads our stdin; others /dev/null */
     int64_t start_timeout_ms;       /* each meeting of all ranks; <= 0 off */
@@ -49,6 +51,15 @@ struct run_request {
     void *event_arg;
 };
 
+/* How ranks really run, by their events "task" (task_state.h). */
+struct run_tasks {
+    int reported;
+    int bound;    /* on the CPUs where they were placed */
+    int by_slurm; /* srun bound them, muster left that */
+    int unbound;
+    int elsewhere; /* on other CPUs than those they were bound to */
+};
+
 struct run_result {
     char id[96];
     char *dir;        /* owned */
@@ -59,6 +70,7 @@ struct run_result {
     int *rank_status; /* [world] exit status, 128+n for a signal, -1 ended by muster */
     int world;
     int simulated; /* the numbers are: cluster.device sim */
+    struct run_tasks tasks;
     /* From rank 0's metrics; -1 / NaN where there are none. */
     int64_t steps;
     double loss_first, loss_last, validation_loss;

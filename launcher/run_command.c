@@ -226,7 +226,13 @@ static int add_slurm_head(struct str *s, const struct run_request *q,
     str_adds(s, " with the environment below, sent by muster; what the step gives\n"
                 "# each task (PMIX_*, SLURM_*, CUDA_VISIBLE_DEVICES) is set over it; "
                 "added at the start:\n# MASTER_PORT (a free port, unless set), "
-                "MUSTER_RUN, MUSTER_JOB_KEY, MUSTER_EVENT_FD\n");
+                "MUSTER_RUN, MUSTER_JOB_KEY, MUSTER_EVENT_FD,\n# "
+                "OPENBLAS_NUM_THREADS (CPUs of the rank, unless set)\n");
+    str_adds(s, q->no_bind
+                    ? "# ranks stay on the CPUs that Slurm gives them\n"
+                    : "# srun binds nothing (--cpu-bind=none): the agent beside "
+                      "each rank binds it to CPUs\n# near its GPU, or to an equal "
+                      "share of those the task may use\n");
     return 0;
 }
 

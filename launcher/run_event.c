@@ -36,6 +36,8 @@ void run_event_note(struct run *run, int rank, const char *event, struct js *fie
     for (size_t i = 0; fields && js_pair(fields, i, &key, &v); i++)
         js_put(o, key, js_ref(v));
     js_free(fields);
+    if (str_eq(event, "task"))
+        run_task_seen(run, rank, o);
     record(run, o);
     js_free(o);
 }
@@ -54,6 +56,8 @@ void run_event_line(struct run *run, int rank, const char *bytes, size_t n)
     }
     js_put_int(e, "rank", rank);
     watch_event(run->watch, rank, e, clock_ms());
+    if (str_eq(js_str(e, "event", ""), "task"))
+        run_task_seen(run, rank, e);
     if (rank == 0)
         run_result_event(run->result, e);
     record(run, e);

@@ -81,6 +81,18 @@ static struct js *statuses(const struct run_result *r)
     return a;
 }
 
+static struct js *tasks_json(const struct run_tasks *t)
+{
+    struct js *o = js_object();
+
+    js_put_int(o, "reported", t->reported);
+    js_put_int(o, "bound", t->bound);
+    js_put_int(o, "by_slurm", t->by_slurm);
+    js_put_int(o, "unbound", t->unbound);
+    js_put_int(o, "elsewhere", t->elsewhere);
+    return o;
+}
+
 struct js *run_result_json(const struct run_result *r)
 {
     struct js *o = js_document("launch");
@@ -93,6 +105,7 @@ struct js *run_result_json(const struct run_result *r)
     js_put(o, "culprit", r->culprit < 0 ? js_string(NULL) : js_int(r->culprit));
     js_put(o, "rank_status", statuses(r));
     js_put_int(o, "world", r->world);
+    js_put(o, "binding", tasks_json(&r->tasks));
     if (r->simulated)
         js_put_bool(o, "simulated", 1);
     js_put(o, "steps", r->steps < 0 ? js_string(NULL) : js_int(r->steps));

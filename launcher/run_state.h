@@ -55,6 +55,7 @@ struct run {
     int64_t paused_at;  /* Ctrl-Z; 0: not paused */
     int64_t full_since; /* the echo is full: outputs are set aside; 0: no */
     int listening;      /* `outputs` is in `epoll` */
+    unsigned task_said; /* run_task.c: what was warned of, once each */
 };
 
 /* What an epoll event is about: kind, rank (RUN_BACKEND: an id of its own). */
@@ -90,6 +91,10 @@ void run_rank_ended(struct run *run, int rank, int wait_status);
 void run_event_line(struct run *run, int rank, const char *bytes, size_t n);
 /* An event of the launcher's own; takes `fields` over (may be NULL). */
 void run_event_note(struct run *run, int rank, const char *event, struct js *fields);
+
+/* run_task.c: an event "task": count it, warn of limits that are too small and of
+ * binding that is not as placed. */
+void run_task_seen(struct run *run, int rank, const struct js *event);
 
 /* run_result.c */
 void run_result_init(struct run_result *r, const char *id, const char *dir, int world);

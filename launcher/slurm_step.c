@@ -112,12 +112,13 @@ void slurm_step_env(char *const *base, const char *hostfile, struct env *out)
     env_default(out, "SLURM_PMIX_FENCE", "ring");
 }
 
-/* What rank_env.h gives ranks that share one host, when the user did not set it. */
+/* What rank_env.h gives ranks that share one host, or knows of this one, when the user
+ * did not set it. */
 static void drop_local(struct env *e, const struct env *base)
 {
     static const char *const local[] = { "JSM_JSRUN_PORT", "OMPI_MCA_pml",
-                                         "OMPI_MCA_btl",
-                                         "OMPI_MCA_btl_tcp_if_include" };
+                                         "OMPI_MCA_btl", "OMPI_MCA_btl_tcp_if_include",
+                                         "OPENBLAS_NUM_THREADS" };
 
     for (size_t i = 0; i < ARRAY_LEN(local); i++) {
         char *item = xasprintf("%s=", local[i]);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,8 @@
 #include "launcher/proc.h"
 #include "launcher/sweep.h"
 #include "launcher/task_about.h"
+#include "launcher/task_bind.h"
+#include "launcher/task_state.h"
 #include "launcher/task_wire.h"
 #include "trainer/kvdial.h"
 
@@ -161,14 +164,85 @@ static void make_env(const struct task *a, struct env *env)
     env_setf(env, "MUSTER_EVENT_FD", "%d", PROC_EVENT_FD);
 }
 
+static int number(const struct env *env, const char *name)
+{
+    const char *text = env_get(env, name);
+
+    return text ? (int)strtol(text, NULL, 10) : -1;
+}
+
+static void choose_cpus(const struct task *a, const struct env *env,
+                        struct task_bound *out)
+{
+    const char *step = getenv("SLURM_STEP_GPUS"), *job = getenv("SLURM_JOB_GPUS");
+    const struct task_bind_ask ask = {
+        .mode = a->start.bind,
+        .local_rank = number(env, "LOCAL_RANK"),
+        .local_world = number(env, "LOCAL_WORLD_SIZE"),
+        .devices = step  ? step
+                   : job ? job
+                         : env_get(env, "CUDA_VISIBLE_DEVICES"),
+        .slurm = getenv("SLURM_CPU_BIND_TYPE"),
+    };
+
+    task_bind_choose("", &ask, out);
+    if (*a->start.cpus) {
+        snprintf(out->cpus, sizeof(out->cpus), "%s", a->start.cpus);
+        out->by = "muster";
+    }
+}
+
+/* As many threads as it has CPUs, unless the user said it. */
+static void set_threads(struct env *env, const struct task_bound *bound)
+{
+    int ranks = number(env, "LOCAL_WORLD_SIZE"), n = 1;
+    cpu_set_t set;
+
+    if (env_get(env, "OPENBLAS_NUM_THREADS"))
+        return;
+    if (*bound->cpus && proc_cpus(bound->cpus, &set, NULL) == 0)
+        n = CPU_COUNT(&set);
+    else if (sched_getaffinity(0, sizeof(set), &set) == 0)
+        n = CPU_COUNT(&set) / (ranks > 0 ? ranks : 1);
+    env_setf(env, "OPENBLAS_NUM_THREADS", "%d", n > 0 ? n : 1);
+}
+
+/* Read from its process, and said before anything that it says itself. */
+static void say_task(struct task *a, const struct env *env,
+                     const struct task_bound *bound)
+{
+    struct js *o = task_state(a->rank.pid, bound, env);
+    char *line, *whole;
+
+    js_put_str(o, "event", "task");
+    line = js_line(o);
+    whole = xasprintf("%s\n", line);
+    say(a, TASK_EVENT, whole, strlen(whole));
+    free(whole);
+    free(line);
+    js_free(o);
+}
+
+/* No GPU for a rank that was placed on one: before any work (case C16). */
+static int check_devices(const struct task *a, const struct env *env, struct err *err)
+{
+    const char *shown = env_get(env, "CUDA_VISIBLE_DEVICES");
+
+    if (a->start.bind != TASK_BIND_GPU || !shown || *shown)
+        return 0;
+    return err_set(
+        err, ERR_MISSING,
+        "no GPU visible: CUDA_VISIBLE_DEVICES is set but empty on this node");
+}
+
 static int start_rank(struct task *a, struct err *err)
 {
     struct task_start *s = &a->start;
     struct proc_spec spec = { .program = s->program,
                               .argv = s->argv.item,
                               .stdin_fd = -1,
-                              .cpus = s->cpus,
                               .before = &a->before };
+    struct task_bound bound;
     struct env env;
     int rc = -1;
 
@@ -177,9 +251,14 @@ static int start_rank(struct task *a, struct err *err)
                        "%s: %m on this node: start from a folder that all nodes have",
                        s->cwd);
     make_env(a, &env);
+    choose_cpus(a, &env, &bound);
+    set_threads(&env, &bound);
     spec.env = env.item;
-    if (proc_spawn(&a->rank, &spec, err) == 0)
+    spec.cpus = bound.cpus;
+    if (check_devices(a, &env, err) == 0 && proc_spawn(&a->rank, &spec, err) == 0)
         rc = proc_started(&a->rank, &spec, err);
+    if (rc == 0)
+        say_task(a, &env, &bound);
     env_release(&env);
     return rc;
 }

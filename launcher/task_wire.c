@@ -87,6 +87,7 @@ void task_start_add(struct str *out, const struct task_start *s)
     add32(&body, (uint32_t)s->env.n);
     add32(&body, (uint32_t)s->drop.n);
     add32(&body, (uint32_t)s->argv.n);
+    add32(&body, (uint32_t)s->bind);
     add_text(&body, s->cwd);
     add_text(&body, s->cpus);
     add_text(&body, s->program);
@@ -135,10 +136,11 @@ int task_start_parse(const char *bytes, size_t n, struct task_start *out,
                      struct err *err)
 {
     struct task_start s = { 0 };
-    size_t at = 16;
+    size_t at = 20;
 
-    if (n >= at) {
+    if (n >= at && get32(bytes + 16) < TASK_BINDS) {
         s.grace_ms = get32(bytes);
+        s.bind = (enum task_bind)get32(bytes + 16);
         if (take_text(bytes, n, &at, &s.cwd) == 0 &&
             take_text(bytes, n, &at, &s.cpus) == 0 &&
             take_text(bytes, n, &at, &s.program) == 0 &&

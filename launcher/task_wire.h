@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "base/str.h"
+#include "launcher/task_bind.h"
 
 struct err;
 
@@ -57,8 +58,9 @@ void task_keep_alive(int fd);
 
 /* What to start.  Byte for byte, whatever the bytes are (case C15). */
 struct task_start {
-    char *cwd, *cpus, *program; /* owned; cpus "": no binding */
+    char *cwd, *cpus, *program; /* owned */
     int64_t grace_ms;
+    enum task_bind bind; /* when cpus is "": what the agent shall choose */
     struct strlist env;  /* of the rank, as far as the launcher knows it */
     struct strlist drop; /* names that the agent may have and the rank must not */
     struct strlist argv; /* item[n] is NULL after task_start_parse() */

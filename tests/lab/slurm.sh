@@ -10,7 +10,7 @@
 # one process: when that ends, the kernel ends all of them.  Each node has its own host
 # name, boot id, /dev/shm and folder for temporary files; they share the network of the
 # machine, on ports of 127.0.0.1.  4 nodes a leaf switch (one in labs of up to 4), one
-# spine.  FENCE=tree turns the PMIx fence of Slurm 22.05 on that is no barrier.
+# spine; LEAVES='n[1,3] n[2,4]' says it otherwise.  FENCE=tree turns the PMIx fence of Slurm 22.05 on that is no barrier.
 set -eu
 
 packages='slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins libpmix-dev'
@@ -60,6 +60,10 @@ find_ports()
 write_topology()
 {
     per=4 leaf=0 first=1
+    for nodes in ${LEAVES:-}; do
+        echo "SwitchName=leaf$leaf Nodes=$nodes"
+        leaf=$((leaf + 1)) first=$((N + 1))
+    done
     [ "$N" -gt 4 ] || per=1
     while [ $first -le "$N" ]; do
         last=$((first + per - 1))

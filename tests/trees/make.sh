@@ -70,6 +70,9 @@ cpus()
     while [ $c -lt $((cores * $3)) ]; do
         put "$sys/devices/system/cpu/cpu$c/topology/physical_package_id" $((c % cores / $2))
         put "$sys/devices/system/cpu/cpu$c/topology/core_id" $((c % cores % $2))
+        twins=$((c % cores))
+        [ "$3" = 1 ] || twins=$twins,$((c % cores + cores))
+        put "$sys/devices/system/cpu/cpu$c/topology/thread_siblings_list" $twins
         c=$((c + 1))
     done
     put "$sys/devices/system/cpu/online" "0-$((c - 1))"
@@ -93,7 +96,8 @@ host()
 
 gpu_words()
 {
-    printf 'Model: \t\t NVIDIA H200\nIRQ:   \t\t 200\nGPU UUID: \t %s\n' "$2" >"$root/words"
+    printf 'Model: \t\t NVIDIA H200\nIRQ:   \t\t 200\nGPU UUID: \t %s\nDevice Minor: \t %s\n' \
+        "$2" "$3" >"$root/words"
     mkdir -p "$proc/driver/nvidia/gpus/$1"
     mv "$root/words" "$proc/driver/nvidia/gpus/$1/information"
 }
@@ -117,7 +121,7 @@ slot()
     fi
     hca "$up/0000:$1:02.0/0000:$1:04.0/0000:$1:11.0" "mlx5_$4" "e41d:2d03:0000:000$4" \
         "$state" "$rate" InfiniBand
-    gpu_words "0000:$1:10.0" "GPU-00000000-0000-0000-0000-00000000000$n"
+    gpu_words "0000:$1:10.0" "GPU-00000000-0000-0000-0000-00000000000$n" $((7 - n))
 }
 
 hgx()
@@ -159,7 +163,7 @@ vm()
     numa 0 0-31 263921664
     for n in 6 7; do
         pci "pci0000:00/0000:00:0$n.0" 0x030200 0x10de -1 '32.0 GT/s PCIe' 0
-        gpu_words "0000:00:0$n.0" "GPU-00000000-0000-0000-0000-00000000000$n"
+        gpu_words "0000:00:0$n.0" "GPU-00000000-0000-0000-0000-00000000000$n" "$n"
     done
     pci pci0000:00/0000:00:03.0 0x020000 0x1af4 -1 '' ''
     eth pci0000:00/0000:00:03.0/virtio2 eth0 10000 up

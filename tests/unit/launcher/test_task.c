@@ -53,7 +53,8 @@ static void test_start(void **state)
     struct task_start in = { .cwd = (char *)"/a b",
                              .cpus = (char *)"0-3",
                              .program = (char *)"/bin/x",
-                             .grace_ms = 1234 };
+                             .grace_ms = 1234,
+                             .bind = TASK_BIND_SHARE };
     struct task_start out;
     struct err err = ERR_INIT;
     struct str s = STR_INIT;
@@ -72,6 +73,7 @@ static void test_start(void **state)
     assert_string_equal(out.cwd, "/a b");
     assert_string_equal(out.cpus, "0-3");
     assert_int_equal(out.grace_ms, 1234);
+    assert_int_equal(out.bind, TASK_BIND_SHARE);
     assert_int_equal(out.env.n, 3);
     assert_string_equal(out.env.item[1], "X=a b;c\"d\n\xff");
     assert_string_equal(out.env.item[2], "Z=");
