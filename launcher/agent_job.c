@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/js.h"
 #include "base/mem.h"
 #include "launcher/agent_state.h"
 #include "launcher/guard.h"
@@ -133,20 +132,14 @@ static void say_task(struct agent *a, int i)
 {
     const struct agent_rank *r = &a->job.ranks[i];
     struct task_bound bound = { .by = "nobody" };
-    struct js *o;
-    char *line, *whole;
+    char *line;
 
     snprintf(bound.cpus, sizeof(bound.cpus), "%s", r->cpus);
     if (*bound.cpus)
         bound.by = "muster";
-    o = task_state(a->proc[i].pid, &bound, &r->env);
-    js_put_str(o, "event", "task");
-    line = js_line(o);
-    whole = xasprintf("%s\n", line);
-    agent_rank_put(a, AGENT_EVENTS, r->rank, whole, strlen(whole));
-    free(whole);
+    line = task_state_line(a->proc[i].pid, &bound, &r->env);
+    agent_rank_put(a, AGENT_EVENTS, r->rank, line, strlen(line));
     free(line);
-    js_free(o);
 }
 
 /* Fork all before waiting for any: they start side by side.  *i: which failed. */

@@ -109,7 +109,7 @@ static void look_at_memlock(struct run *run, int rank, const struct js *e,
 
 static void look_at_nofile(struct run *run, int rank, int64_t files)
 {
-    int64_t need = FILES_BASE + (int64_t)FILES_A_RANK * run->world;
+    int64_t need = host_files_need(run->world);
 
     if (run->q->placement->n_nodes > 1 && need <= FILES_OLD_DEFAULT)
         need = FILES_OLD_DEFAULT + 1;

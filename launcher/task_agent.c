@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,7 @@
 #include "launcher/sweep.h"
 #include "launcher/task_about.h"
 #include "launcher/task_bind.h"
+#include "launcher/task_rank.h"
 #include "launcher/task_state.h"
 #include "launcher/task_wire.h"
 #include "trainer/kvdial.h"
@@ -123,118 +123,7 @@ static int reach(struct task *a, struct err *err)
 
 /* ---- the rank ---- */
 
-static int is_listed(const struct strlist *names, const char *item)
-{
-    size_t n = strcspn(item, "=");
-
-    for (int i = 0; i < names->n; i++)
-        if (strncmp(names->item[i], item, n) == 0 &&
-            (names->item[i][n] == '\0' || names->item[i][n] == '='))
-            return 1;
-    return 0;
-}
-
-static int is_of_slurm(const char *item)
-{
-    static const char *const ours[] = {
-        "PMIX_", "SLURM",
-        "CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES=", "GPU_DEVICE_ORDINAL="
-    };
-
-    for (size_t i = 0; i < ARRAY_LEN(ours); i++)
-        if (strncmp(item, ours[i], strlen(ours[i])) == 0)
-            return 1;
-    return 0;
-}
-
-/* The launcher's words, and over them what the step has given this task: PMIx, Slurm,
- * devices, and names that a prolog added. */
-static void make_env(const struct task *a, struct env *env)
-{
-    const struct task_start *s = &a->start;
-
-    env_copy(env, s->env.item);
-    for (char **v = environ; *v; v++) {
-        char *name = xstrndup(*v, strcspn(*v, "="));
-        if (is_of_slurm(*v) || (!is_listed(&s->env, *v) && !is_listed(&s->drop, *v)))
-            env_set(env, name, strchr(*v, '=') ? strchr(*v, '=') + 1 : "");
-        free(name);
-    }
-    env_drop(env, TASK_AT "=");
-    env_setf(env, "MUSTER_EVENT_FD", "%d", PROC_EVENT_FD);
-}
-
-static int number(const struct env *env, const char *name)
-{
-    const char *text = env_get(env, name);
-
-    return text ? (int)strtol(text, NULL, 10) : -1;
-}
-
-static void choose_cpus(const struct task *a, const struct env *env,
-                        struct task_bound *out)
-{
-    const char *step = getenv("SLURM_STEP_GPUS"), *job = getenv("SLURM_JOB_GPUS");
-    const struct task_bind_ask ask = {
-        .mode = a->start.bind,
-        .local_rank = number(env, "LOCAL_RANK"),
-        .local_world = number(env, "LOCAL_WORLD_SIZE"),
-        .devices = step  ? step
-                   : job ? job
-                         : env_get(env, "CUDA_VISIBLE_DEVICES"),
-        .slurm = getenv("SLURM_CPU_BIND_TYPE"),
-    };
-
-    task_bind_choose("", &ask, out);
-    if (*a->start.cpus) {
-        snprintf(out->cpus, sizeof(out->cpus), "%s", a->start.cpus);
-        out->by = "muster";
-    }
-}
-
-/* As many threads as it has CPUs, unless the user said it. */
-static void set_threads(struct env *env, const struct task_bound *bound)
-{
-    int ranks = number(env, "LOCAL_WORLD_SIZE"), n = 1;
-    cpu_set_t set;
-
-    if (env_get(env, "OPENBLAS_NUM_THREADS"))
-        return;
-    if (*bound->cpus && proc_cpus(bound->cpus, &set, NULL) == 0)
-        n = CPU_COUNT(&set);
-    else if (sched_getaffinity(0, sizeof(set), &set) == 0)
-        n = CPU_COUNT(&set) / (ranks > 0 ? ranks : 1);
-    env_setf(env, "OPENBLAS_NUM_THREADS", "%d", n > 0 ? n : 1);
-}
-
-/* Read from its process, and said before anything that it says itself. */
-static void say_task(struct task *a, const struct env *env,
-                     const struct task_bound *bound)
-{
-    struct js *o = task_state(a->rank.pid, bound, env);
-    char *line, *whole;
-
-    js_put_str(o, "event", "task");
-    line = js_line(o);
-    whole = xasprintf("%s\n", line);
-    say(a, TASK_EVENT, whole, strlen(whole));
-    free(whole);
-    free(line);
-    js_free(o);
-}
-
-/* No GPU for a rank that was placed on one: before any work (case C16). */
-static int check_devices(const struct task *a, const struct env *env, struct err *err)
-{
-    const char *shown = env_get(env, "CUDA_VISIBLE_DEVICES");
-
-    if (a->start.bind != TASK_BIND_GPU || !shown || *shown)
-        return 0;
-    return err_set(
-        err, ERR_MISSING,
-        "no GPU visible: CUDA_VISIBLE_DEVICES is set but empty on this node");
-}
-
+/* What is known of the rank itself is said before anything that it says. */
 static int start_rank(struct task *a, struct err *err)
 {
     struct task_start *s = &a->start;
@@ -244,21 +133,24 @@ static int start_rank(struct task *a, struct err *err)
                               .before = &a->before };
     struct task_bound bound;
     struct env env;
+    char *line;
     int rc = -1;
 
     if (chdir(s->cwd) < 0)
         return err_set(err, ERR_MISSING,
                        "%s: %m on this node: start from a folder that all nodes have",
                        s->cwd);
-    make_env(a, &env);
-    choose_cpus(a, &env, &bound);
-    set_threads(&env, &bound);
+    if (task_rank_prepare(s, &env, &bound, err) < 0)
+        return -1;
     spec.env = env.item;
     spec.cpus = bound.cpus;
-    if (check_devices(a, &env, err) == 0 && proc_spawn(&a->rank, &spec, err) == 0)
+    if (proc_spawn(&a->rank, &spec, err) == 0)
         rc = proc_started(&a->rank, &spec, err);
-    if (rc == 0)
-        say_task(a, &env, &bound);
+    if (rc == 0) {
+        line = task_state_line(a->rank.pid, &bound, &env);
+        say(a, TASK_EVENT, line, strlen(line));
+        free(line);
+    }
     env_release(&env);
     return rc;
 }

@@ -113,3 +113,16 @@ struct js *task_state(pid_t pid, const struct task_bound *bound, const struct en
     js_put_bool(o, "rdma", has_rdma());
     return o;
 }
+
+char *task_state_line(pid_t pid, const struct task_bound *bound, const struct env *env)
+{
+    struct js *o = task_state(pid, bound, env);
+    char *line, *whole;
+
+    js_put_str(o, "event", "task");
+    line = js_line(o);
+    whole = xasprintf("%s\n", line);
+    free(line);
+    js_free(o);
+    return whole;
+}

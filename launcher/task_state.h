@@ -17,5 +17,7 @@ struct task_bound;
  *   shm_bytes, shm_free_bytes: of /dev/shm; rdma: is there an RDMA device
  * A field is absent when it could not be read. */
 struct js *task_state(pid_t pid, const struct task_bound *bound, const struct env *env);
+/* The event as its line, '\n' at the end; the caller's to free(). */
+char *task_state_line(pid_t pid, const struct task_bound *bound, const struct env *env);
 
 #endif
