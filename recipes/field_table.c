@@ -13,6 +13,8 @@ static const char *const backend_words[] = { "auto", "local", "ssh", "slurm" };
 static const char *const batch_words[] = { "constant", "per_gpu" };
 static const char *const strategy_words[] = { "hierarchical", "predicted",
                                               "exhaustive" };
+static const char *const routing_words[] = { "natural", "balanced", "skewed",
+                                             "replay" };
 static const char *const level_words[] = { "quick", "standard", "full" };
 
 /* Key and place are the same words, so that they cannot drift apart. */
@@ -155,6 +157,15 @@ const struct field fields[] = {
     { AT(checks.level), WORDS(level_words), .def = "standard",
       .doc = "preflight before a launch" },
 
+    { AT(debug.moe_routing), WORDS(routing_words), .def = "natural",
+      .doc = "who chooses the experts: the router; or, to measure speed, all experts "
+             "alike, the busiest with 10 times the mean, or as moe_counts recorded" },
+    { AT(debug.moe_counts), FIELD_TEXT, .def = "",
+      .doc = "recording that moe_routing: replay reads" },
+    { AT(debug.moe_record), FIELD_TEXT, .def = "",
+      .doc = "file for the rows of each expert in every step, relative to the run; "
+             "empty: none" },
+
     { AT(scale.rungs), FIELD_INTS, RANGE(1, 65536),
       .doc = "ranks, from small to large" },
     { AT(scale.memory_ceiling), FIELD_REAL, RANGE(0, 1), .above_min = 1, .def = "0.95",
@@ -188,6 +199,11 @@ const char *ac_mode_name(enum ac_mode m)
 const char *device_name(enum device d)
 {
     return device_words[d];
+}
+
+const char *routing_name(enum routing_kind k)
+{
+    return routing_words[k];
 }
 
 const char *backend_name(enum backend b)

@@ -30,6 +30,7 @@ enum device { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA, DEVICE_SIM };
 enum backend { BACKEND_AUTO, BACKEND_LOCAL, BACKEND_SSH, BACKEND_SLURM };
 enum batch_rule { BATCH_CONSTANT, BATCH_PER_GPU };
 enum strategy { STRATEGY_HIERARCHICAL, STRATEGY_PREDICTED, STRATEGY_EXHAUSTIVE };
+enum routing_kind { ROUTING_NATURAL, ROUTING_BALANCED, ROUTING_SKEWED, ROUTING_REPLAY };
 enum level { LEVEL_QUICK, LEVEL_STANDARD, LEVEL_FULL };
 
 struct intlist {
@@ -108,6 +109,11 @@ struct recipe {
         enum level level;
     } checks;
     struct {
+        enum routing_kind moe_routing;
+        char *moe_counts; /* replay: the recording; "": none */
+        char *moe_record; /* where to write one, relative to the run; "": nowhere */
+    } debug;
+    struct {
         struct intlist rungs;
         double memory_ceiling; /* share of device memory */
         enum batch_rule batch;
@@ -158,6 +164,7 @@ void recipe_help(FILE *fp, int markdown);
 
 const char *ac_mode_name(enum ac_mode m);
 const char *device_name(enum device d);
+const char *routing_name(enum routing_kind k);
 const char *backend_name(enum backend b);
 
 #ifdef __cplusplus

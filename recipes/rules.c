@@ -72,6 +72,18 @@ static void check_data(struct rules *rules, const struct recipe *r)
                     (long long)r->data.eod_token, r->model.vocab);
 }
 
+static void check_debug(struct rules *rules, const struct recipe *r)
+{
+    if (r->debug.moe_routing == ROUTING_REPLAY && !*r->debug.moe_counts)
+        rules_break(rules, "debug.moe_routing",
+                    "replay needs debug.moe_counts, a recording to replay");
+    if (r->debug.moe_routing != ROUTING_REPLAY && *r->debug.moe_counts)
+        rules_break(rules, "debug.moe_counts", "is read by moe_routing: replay only");
+    if (r->cluster.device == DEVICE_SIM && *r->debug.moe_record)
+        rules_break(rules, "debug.moe_record",
+                    "cluster.device: sim routes nothing that could be recorded");
+}
+
 static void check_scale(struct rules *rules, const struct recipe *r)
 {
     for (int i = 1; i < r->scale.rungs.n; i++)
@@ -99,6 +111,7 @@ void rules_check_recipe(struct rules *rules, const struct recipe *r)
                     "%lld is not a multiple of local_batch_size (%d)",
                     (long long)global, r->training.local_batch_size);
     check_data(rules, r);
+    check_debug(rules, r);
     check_scale(rules, r);
 }
 

@@ -114,7 +114,10 @@ static void choose_experts(const struct run *r)
     if (c->forced)
         c->ops->copy(c->dev, route->expert, c->forced,
                      sizeof(int32_t) * (size_t)T * (size_t)m->top_k);
-    c->ops->route(c->dev, route, r->s->logits, r->bias, c->forced != NULL,
+    else if (c->spread.offset)
+        c->ops->spread(c->dev, route->expert, c->spread.offset, c->spread.mul,
+                       c->spread.add, T, m->experts, m->top_k);
+    c->ops->route(c->dev, route, r->s->logits, r->bias, c->forced || c->spread.offset,
                   m->renormalise, (float)m->route_scale, T, m->experts, m->top_k);
 }
 

@@ -121,6 +121,12 @@ struct work {
     void *logits_chunk;   /* loss_chunk,V; shares its place with q .. dhs */
 };
 
+/* Experts by given numbers of rows instead of the router's choice (ops->spread). */
+struct spread {
+    const int32_t *offset; /* [E+1], device; NULL: the router chooses */
+    int64_t mul, add;
+};
+
 struct layer_ctx {
     const struct ops *ops;
     struct dev *dev;
@@ -128,6 +134,7 @@ struct layer_ctx {
     enum ac_mode ac;
     struct work work;
     const int32_t *forced; /* [T,K] experts whatever the router says, or NULL */
+    struct spread spread;  /* of the layer at hand */
 };
 
 /* Bytes of `saved` kept for one layer under `ac`, of the scratch `saved` that

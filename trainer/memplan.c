@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "recipes/recipe.h"
 #include "trainer/meter.h"
+#include "trainer/routing.h"
 #include "trainer/units.h"
 
 static const char *const names[N_MEM_KINDS] = {
@@ -23,6 +24,7 @@ static const char *const names[N_MEM_KINDS] = {
     [MEM_SCRATCH] = "operation scratch",
     [MEM_BATCH] = "batch",
     [MEM_METRICS] = "metrics",
+    [MEM_ROUTING] = "given routing",
 };
 
 /* What a process holds beside the arena, measured on this program: libraries, the
@@ -88,6 +90,7 @@ static void plan_activations(const struct recipe *r, const struct ops *ops,
         m->expert_ffn, chunk, m->vocab);
     bytes[MEM_BATCH] = 4 * mem_align((int64_t)T * 4);
     bytes[MEM_METRICS] = meter_bytes(m);
+    bytes[MEM_ROUTING] = routing_bytes(r);
 }
 
 static int64_t plan_outside(const struct ops *ops, const struct recipe *r, int shard)

@@ -33,6 +33,7 @@ enum mem_kind {
     MEM_SCRATCH,   /* inside one operation */
     MEM_BATCH,     /* tokens, targets, positions, document starts */
     MEM_METRICS,   /* loss, records of all ranks, expert counts, router bias */
+    MEM_ROUTING,   /* rows of each expert that debug.moe_routing gives */
     N_MEM_KINDS
 };
 

@@ -38,6 +38,8 @@ char *metrics_line(const struct step_metrics *m)
         str_addf(&s, "MFU %.2f %% (reference) %.2f %% (causal)", m->mfu_reference,
                  m->mfu_causal);
     str_addf(&s, "  memory %.1f %%  load %.2f", m->memory_percent, m->load_max_mean);
+    if (m->routing && !str_eq(m->routing, "natural"))
+        str_addf(&s, " (%s routing)", m->routing);
     if (!isnan(m->validation_loss))
         str_addf(&s, "  validation loss %.5f", m->validation_loss);
     return str_take(&s);
@@ -64,6 +66,8 @@ struct js *metrics_json(const struct step_metrics *m)
     js_put_int(o, "step", m->step);
     for (size_t i = 0; i < ARRAY_LEN(reals); i++)
         js_put_real(o, reals[i].key, reals[i].value);
+    if (m->routing)
+        js_put_str(o, "routing", m->routing);
     if (!isnan(m->validation_loss))
         js_put_real(o, "validation_loss", m->validation_loss);
     return o;

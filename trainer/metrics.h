@@ -22,6 +22,7 @@ struct step_metrics {
     double mfu_reference, mfu_causal; /* NaN: no peak */
     double memory_percent;
     double load_max_mean;   /* worst layer: rows of its busiest expert / mean */
+    const char *routing;    /* who chose the experts; NULL: nobody */
     double validation_loss; /* NaN: not measured at this step */
 };
 

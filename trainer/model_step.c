@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "trainer/fsdp.h"
+#include "trainer/routing.h"
 #include "trainer/units.h"
 
 static const float *bias_of(const struct model_step *s, int layer)
@@ -32,6 +33,7 @@ static int forward(struct model_step *s, const struct batch *b, int count,
 
         if (fsdp_weights(s->fsdp, i + 1, &w, err) || fsdp_prefetch(s->fsdp, i + 2, err))
             return -1;
+        s->ctx.spread = routing_layer(s->routing, i);
         layer_forward(&s->ctx, out, &s->saved[i], b, w, bias_of(s, i));
         if (count)
             count_experts(s, i);
@@ -66,6 +68,7 @@ static int backward_layer(struct model_step *s, const struct batch *b, int layer
         (layer > 0 && fsdp_prefetch(s->fsdp, unit - 1, err)) ||
         fsdp_grads(s->fsdp, unit, micro, &grads, err))
         return -1;
+    s->ctx.spread = routing_layer(s->routing, layer);
     layer_backward(&s->ctx, s->dx, grads, &s->saved[layer], b, w, bias_of(s, layer));
     return fsdp_reduce(s->fsdp, unit, micro, last, err);
 }

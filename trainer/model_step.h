@@ -8,18 +8,20 @@
 
 struct err;
 struct fsdp;
+struct routing;
 struct units;
 
 struct model_step {
     struct layer_ctx ctx;
     struct fsdp *fsdp;
     const struct units *units;
-    struct saved *saved; /* [layers] */
-    void *x_head, *dx;   /* T,D each */
-    float *loss;         /* device: of this micro-batch */
-    float *loss_total;   /* device: adds up over micro-batches */
-    int32_t *counts;     /* device [layers, E]: adds up rows per expert */
-    const float *bias;   /* device [layers, E] router bias, or NULL */
+    struct saved *saved;           /* [layers] */
+    void *x_head, *dx;             /* T,D each */
+    float *loss;                   /* device: of this micro-batch */
+    float *loss_total;             /* device: adds up over micro-batches */
+    int32_t *counts;               /* device [layers, E]: adds up rows per expert */
+    const float *bias;             /* device [layers, E] router bias, or NULL */
+    const struct routing *routing; /* who chooses the experts, or NULL: the router */
     int loss_chunk;
 };
 

@@ -193,6 +193,13 @@ struct ops {
                   const float *grad, float grad_scale, const struct adamw *a,
                   int64_t n);
 
+    /* Experts by given numbers of rows, for benchmarks: with the R rows laid out by
+     * expert (offset[E+1]), row k T + (mul t + add) mod T is choice k of token t.
+     * Every expert gets exactly its rows, and with mul and T coprime and no expert
+     * above T rows no token gets one twice.  0 < mul < T or T = 1; 0 <= add < T. */
+    void (*spread)(struct dev *d, int32_t *expert /*T,K*/, const int32_t *offset,
+                   int64_t mul, int64_t add, int T, int E, int K);
+
     /* PCI bus id ("0000:18:00.0"), borrowed.  NULL entry or "": none. */
     const char *(*busid)(struct dev *d);
 };

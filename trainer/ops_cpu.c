@@ -327,4 +327,5 @@ const struct ops ops_cpu = {
     .sum_f32 = cpu_sum_f32,
     .sumsq_f32 = cpu_sumsq_f32,
     .adamw = cpu_adamw,
+    .spread = cpu_spread,
 };

@@ -89,5 +89,6 @@ CPU_OP(cross_entropy);
 CPU_OP(sum_f32);
 CPU_OP(sumsq_f32);
 CPU_OP(adamw);
+CPU_OP(spread);
 
 #endif

@@ -195,4 +195,19 @@ void cpu_route_bwd(struct dev *d, float *dlogits, const float *dweight,
 
     cpu_ranges(d, T, CPU_ROWS, choose_rows_bwd, &c);
 }
+
+void cpu_spread(struct dev *d, int32_t *expert, const int32_t *offset, int64_t mul,
+                int64_t add, int T, int E, int K)
+{
+    (void)d;
+    for (int t = 0; t < T; t++) {
+        int64_t at = (mul * t + add) % T;
+
+        for (int k = 0, e = 0; k < K; k++) {
+            while (e < E - 1 && offset[e + 1] <= k * (int64_t)T + at)
+                e++;
+            expert[(int64_t)t * K + k] = e;
+        }
+    }
+}
 /* NOLINTEND(readability-function-size,readability-non-const-parameter) */

@@ -367,6 +367,7 @@ __attribute__((visibility("default"))) const struct ops ops_cuda = {
     cuda_sum_f32,
     cuda_sumsq_f32,
     cuda_adamw,
+    cuda_spread,
     cuda_busid,
 };
 

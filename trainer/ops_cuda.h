@@ -107,6 +107,9 @@ void cuda_route_bwd(struct dev *d, float *dlogits, const float *dweight,
                     const float *logits, const struct route *r, int renormalise,
                     float scale, int T, int E, int K);
 
+void cuda_spread(struct dev *d, int32_t *expert, const int32_t *offset, int64_t mul,
+                 int64_t add, int T, int E, int K);
+
 /* experts */
 void cuda_experts_fwd(struct dev *d, void *y, void *h, const void *x, const void *add,
                       const void *w13, const void *w2, const struct route *r, int T,

@@ -270,6 +270,27 @@ static __global__ void __launch_bounds__(SORT_CHOICES)
     r.token[rank] = i / K;
 }
 
+/* --- experts by given rows ------------------------------------------------------------- */
+
+static __global__ void spread_kernel(int32_t *expert, const int32_t *offset, int64_t mul,
+                                     int64_t add, int T, int E, int K)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x, low = 0, high = E - 1, row;
+
+    if (i >= T * K)
+        return;
+    row = i % K * T + (int)((mul * (i / K) + add) % T);
+    while (low < high) { /* the last expert that starts at or before the row */
+        int mid = (low + high + 1) / 2;
+
+        if (offset[mid] <= row)
+            low = mid;
+        else
+            high = mid - 1;
+    }
+    expert[i] = low;
+}
+
 /* --- gradients of the router's product ------------------------------------------------------ */
 
 /* FP32 as the sum of two BF16, side by side: hl[T][2E]. */
@@ -390,6 +411,16 @@ void cuda_route(struct dev *d, struct route *r, const float *logits, const float
         place_kernel<<<blocks, SORT_CHOICES, 32 * E * sizeof(uint16_t),
                        dev_stream(d)>>>(*r, base, R, E, K);
     dev_launched(d, "route");
+}
+
+void cuda_spread(struct dev *d, int32_t *expert, const int32_t *offset, int64_t mul,
+                 int64_t add, int T, int E, int K)
+{
+    if (T == 0 || !dev_ok(d))
+        return;
+    spread_kernel<<<(unsigned)div_up((int64_t)T * K, 256), 256, 0, dev_stream(d)>>>(
+        expert, offset, mul, add, T, E, K);
+    dev_launched(d, "spread");
 }
 
 void cuda_route_bwd(struct dev *d, float *dlogits, const float *dweight,

@@ -116,21 +116,23 @@ struct run {
     char *folder;  /* of checkpoints; "": none; owned */
     int64_t saved; /* step of the last checkpoint; -1 none */
     struct run_summary summary;
+    struct routing_counts recorded; /* rank 0's, with debug.moe_record */
+    char *record;                   /* where to; "": nowhere; owned */
     int stop;
 };
 
-static char *checkpoint_folder(const struct options *o, const struct recipe *r)
+/* A path that the recipe gives, relative to the run. */
+static char *in_run(const struct options *o, const char *path)
 {
-    const char *folder = r->checkpoint.folder;
-
-    if (!*folder || *folder == '/' || !o->run_dir)
-        return xstrdup(folder);
-    return xasprintf("%s/%s", o->run_dir, folder);
+    if (!*path || *path == '/' || !o->run_dir)
+        return xstrdup(path);
+    return xasprintf("%s/%s", o->run_dir, path);
 }
 
 static void announce(const struct trainer *t)
 {
     const struct recipe *r = &t->recipe;
+    char *routing = routing_describe(&t->routing, r);
 
     log_info("%d ranks by %s: shard %d x replicate %d, %lld sequences of %d tokens a "
              "step in %d micro-batch%s",
@@ -142,6 +144,9 @@ static void announce(const struct trainer *t)
     log_info("memory: arena %.1f MiB + %.1f MiB outside = %.1f %% of the device",
              (double)t->plan.arena_bytes / 1048576,
              (double)t->plan.outside_bytes / 1048576, t->plan.percent);
+    if (routing)
+        log_warn("routing: %s", routing);
+    free(routing);
     if (!(t->peak_flops > 0))
         log_info("MFU: none, no dense BF16 peak is known for this device");
     if (r->checkpoint.async && *r->checkpoint.folder)
@@ -201,6 +206,43 @@ static void report(const struct run *run, const struct step_metrics *m)
     free(line);
 }
 
+/* --- rows of each expert ----------------------------------------------------------- */
+static void record_begin(struct run *run, const struct options *o)
+{
+    const struct trainer *t = run->t;
+    const struct model *m = &t->recipe.model;
+
+    run->record = in_run(o, t->self->rank == 0 ? t->recipe.debug.moe_record : "");
+    run->recorded = (struct routing_counts){ .layers = m->layers,
+                                             .experts = m->experts,
+                                             .top_k = m->top_k };
+}
+
+static void record_step(struct run *run)
+{
+    const struct recipe *r = &run->t->recipe;
+
+    if (!*run->record)
+        return;
+    run->recorded.tokens = r->training.global_batch_size * r->training.seq_len;
+    routing_add(&run->recorded, run->t->meter.rows);
+}
+
+static int record_end(struct run *run, struct err *err)
+{
+    int rc = 0;
+
+    if (*run->record && run->recorded.steps > 0) {
+        rc = routing_save(run->record, &run->recorded, &run->t->recipe, err);
+        if (rc == 0)
+            log_info("recorded the routing of %d steps in %s", run->recorded.steps,
+                     run->record);
+    }
+    routing_counts_release(&run->recorded);
+    free(run->record);
+    return rc;
+}
+
 static int one_step(struct run *run, struct err *err)
 {
     struct trainer *t = run->t;
@@ -211,6 +253,7 @@ static int one_step(struct run *run, struct err *err)
     run->stop = asked_to_stop;
     if (trainer_step(t, &run->stop, &m, err))
         return -1;
+    record_step(run);
     last = t->at.step == r->training.steps || run->stop;
     if (t->validation && (last || t->at.step % r->data.validation_interval == 0) &&
         trainer_validate(t, &m.validation_loss, err))
@@ -245,6 +288,7 @@ static struct js *summary_json(const struct run *run)
     js_put_int(o, "arena_high_water", t->arena.used);
     js_put_int(o, "predicted_bytes", t->plan.arena_bytes + t->plan.outside_bytes);
     js_put_int(o, "peak_resident_bytes", metrics_peak_resident());
+    js_put_str(o, "routing", routing_name(t->recipe.debug.moe_routing));
     js_put_str(o, "device", t->ops->name);
     js_put_int(o, "threads", t->threads);
     return o;
@@ -271,12 +315,15 @@ static int train(struct run *run, const struct options *o, struct err *err)
 
     if (t->self->rank == 0)
         announce(t);
-    run->folder = checkpoint_folder(o, &t->recipe);
+    run->folder = in_run(o, t->recipe.checkpoint.folder);
+    record_begin(run, o);
     if (o->resume && resume(run, o->resume, err))
         return -1;
     while (t->at.step < t->recipe.training.steps && !run->stop)
         if (one_step(run, err))
             return -1;
+    if (record_end(run, err))
+        return -1;
     conclude(run);
     return 0;
 }

@@ -63,6 +63,7 @@ static void set_step(struct trainer *t, void *const *at)
     s->loss = t->meter.loss;
     s->loss_total = t->meter.loss_total;
     s->counts = t->meter.counts;
+    s->routing = &t->routing;
     s->bias = m->bias_update_rate > 0 ? t->meter.bias : NULL;
 }
 
@@ -150,7 +151,7 @@ static int open_memory(struct trainer *t, struct err *err)
     batch_feed_init(&t->feed, t->ops, t->dev, &t->recipe, t->self->rank, t->self->world,
                     at[MEM_BATCH]);
     set_ckpt(t);
-    return 0;
+    return routing_open(&t->routing, &t->recipe, t->ops, t->dev, at[MEM_ROUTING], err);
 }
 
 /* --- weights and data ------------------------------------------------------------------ */
@@ -254,6 +255,7 @@ void trainer_close(struct trainer *t)
     fsdp_free(t->fsdp);
     optim_release(&t->optim);
     meter_release(&t->meter);
+    routing_release(&t->routing);
     free(t->step.saved);
     free(t->bias);
     if (t->arena.base)

@@ -17,6 +17,7 @@
 #include "trainer/metrics.h"
 #include "trainer/model_step.h"
 #include "trainer/optim.h"
+#include "trainer/routing.h"
 #include "trainer/units.h"
 
 struct coll;
@@ -54,6 +55,7 @@ struct trainer {
     struct optim optim;
     struct meter meter;
     struct batch_feed feed;
+    struct routing routing;
     struct ckpt ckpt;
     float *bias; /* host [layers, experts], owned */
 

@@ -89,6 +89,7 @@ static void measure(struct trainer *t, const struct step_totals *sum,
         .lr = optim_lr_at(&t->recipe, t->at.step),
         .step_s = now - t->last_s,
         .memory_percent = trainer_memory_percent(t),
+        .routing = routing_name(t->recipe.debug.moe_routing),
         .load_max_mean = balance_load(t->meter.rows, m->layers, m->experts),
         .validation_loss = NAN,
     };
@@ -105,6 +106,7 @@ int trainer_step(struct trainer *t, int *stop, struct step_metrics *out,
     if (t->last_s == 0)
         t->last_s = clock_s();
     meter_begin(&t->meter);
+    routing_step(&t->routing, t->at.step, t->recipe.training.steps);
     if (accumulate(t, &tokens, err) ||
         meter_finish(&t->meter, t->optim.grads, t->units.shard_count, tokens, *stop,
                      &sum, err) ||

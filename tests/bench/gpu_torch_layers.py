@@ -1,7 +1,7 @@
 """The 30B-A3B layer stack in PyTorch (FSDP2, grouped_mm, torch.compile): the baseline muster is measured against.
 
-torchrun --nproc_per_node N gpu_torch_layers.py LAYERS,BATCH,none|sel|full,0|1 ...   (BAL=1: forced balanced routing)
-Prints one RES line of JSON per configuration; peak memory is the allocator's reserved maximum.
+torchrun --nproc_per_node N gpu_torch_layers.py LAYERS,BATCH,none|sel|full,0|1 ...   (ROUTING: gpu_torch_routing.py)
+Given routing is worked out before a step is timed.  Prints one RES line of JSON per configuration; peak memory is the allocator's reserved maximum.
 """
 import os, sys, time, math, json, torch, torch.nn as nn, torch.nn.functional as F
 import torch.distributed as dist
@@ -10,6 +10,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.attention import sdpa_kernel, SDPBackend
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts, CheckpointPolicy
 import functools
+from gpu_torch_routing import Routing
 D,H,KV,DH,E,K,FF,V,S=2048,32,4,128,128,8,768,151936,4096
 class Attn(nn.Module):
     def __init__(s):
@@ -30,11 +31,11 @@ class MoE(nn.Module):
         super().__init__()
         s.gate=nn.Linear(D,E,bias=False)
         s.w1=nn.Parameter(torch.empty(E,FF,D)); s.w3=nn.Parameter(torch.empty(E,FF,D)); s.w2=nn.Parameter(torch.empty(E,D,FF))
-    def forward(s,x):
+    def forward(s,x,idx=None):
         B,T,_=x.shape; x=x.view(-1,D)
         sc=F.softmax(s.gate(x).float(),-1)
-        if BAL:
-            n=x.shape[0]; idx=(torch.arange(n*K,device=x.device).view(n,K)%E); w=sc.gather(1,idx)
+        if idx is not None:
+            w=sc.gather(1,idx)
         else:
             w,idx=sc.topk(K,-1)
         w=w/w.sum(-1,keepdim=True)
@@ -52,9 +53,9 @@ class Block(nn.Module):
     def __init__(s):
         super().__init__()
         s.n1=nn.RMSNorm(D,eps=1e-6);s.n2=nn.RMSNorm(D,eps=1e-6);s.attn=Attn();s.moe=MoE()
-    def forward(s,x,cos,sin):
+    def forward(s,x,cos,sin,idx=None):
         x=x+s.attn(s.n1(x),cos,sin)
-        return x+s.moe(s.n2(x))
+        return x+s.moe(s.n2(x),idx)
 class Head(nn.Module):
     def __init__(s):
         super().__init__(); s.norm=nn.RMSNorm(D,eps=1e-6); s.head=nn.Linear(D,V,bias=False)
@@ -69,12 +70,13 @@ class Model(nn.Module):
     def __init__(s,L,ac):
         super().__init__()
         s.emb=nn.Embedding(V,D); s.layers=nn.ModuleList([Block() for _ in range(L)]); s.hd=Head(); s.ac=ac
-    def forward(s,t,tg,cos,sin):
+    def forward(s,t,tg,cos,sin,idx=None):
         x=s.emb(t)
-        for l in s.layers:
-            if s.ac=='none': x=l(x,cos,sin)
-            elif s.ac=='full': x=checkpoint(l,x,cos,sin,use_reentrant=False)
-            else: x=checkpoint(l,x,cos,sin,use_reentrant=False,context_fn=functools.partial(create_selective_checkpoint_contexts,policy))
+        for n,l in enumerate(s.layers):
+            i=idx[n] if idx else None
+            if s.ac=='none': x=l(x,cos,sin,i)
+            elif s.ac=='full': x=checkpoint(l,x,cos,sin,i,use_reentrant=False)
+            else: x=checkpoint(l,x,cos,sin,i,use_reentrant=False,context_fn=functools.partial(create_selective_checkpoint_contexts,policy))
         return s.hd(x,tg)
 SAVE={torch.ops.aten.mm.default,torch.ops.aten._scaled_dot_product_flash_attention.default,torch.ops.aten._scaled_dot_product_cudnn_attention.default,torch.ops.aten._grouped_mm.default}
 def policy(ctx,op,*a,**k): return CheckpointPolicy.MUST_SAVE if op in SAVE else CheckpointPolicy.PREFER_RECOMPUTE
@@ -100,13 +102,15 @@ def run(L,B,ac,comp,steps=13):
     opt=torch.optim.AdamW(m.parameters(),lr=1e-5,betas=(.9,.95),fused=True,weight_decay=0.1)
     inv=1/(1e6**(torch.arange(0,DH,2,device=dev).float()/DH)); f=torch.outer(torch.arange(S,device=dev).float(),inv); f=torch.cat((f,f),-1)
     cos=f.cos().bfloat16()[None,:,None];sin=f.sin().bfloat16()[None,:,None]
+    routing=Routing(os.environ.get('ROUTING','natural'),L,E,K,B*S)
     times=[];opts=[];loss=None
     torch.cuda.reset_peak_memory_stats()
     for st in range(steps):
         tk=torch.randint(0,V,(B,S),device=dev);tg=torch.randint(0,V,(B,S),device=dev)
+        idx=None if routing.name=='natural' else [routing.choice(st,steps,l,dev) for l in range(L)]
         torch.cuda.synchronize();dist.barrier();t0=time.time()
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-            loss=m(tk,tg,cos,sin)
+            loss=m(tk,tg,cos,sin,idx)
             loss.backward()
         gn=torch.nn.utils.clip_grad_norm_(m.parameters(),1.0)
         torch.cuda.synchronize();t1=time.time()
@@ -116,12 +120,11 @@ def run(L,B,ac,comp,steps=13):
     act=L*(D*(H+2*KV)*DH+H*DH*D+D*E+K*3*D*FF)+V*D
     fl=6*(act+V*D)+12*L*H*DH*S   # `reference`: both embeddings, full attention
     tps=B*S/t
-    r=dict(L=L,B=B,ac=ac,comp=comp,ws=ws,t=round(t,4),tps=round(tps),mfu_reference=round(tps*fl/989e12*100,2),opt_ms=round(1e3*sorted(opts[3:])[len(opts[3:])//2],1),reserved=round(torch.cuda.max_memory_reserved()/2**30,1),allocated=round(torch.cuda.max_memory_allocated()/2**30,1),loss=round(loss.item(),3))
+    r=dict(L=L,B=B,ac=ac,routing=routing.name,comp=comp,ws=ws,t=round(t,4),tps=round(tps),mfu_reference=round(tps*fl/989e12*100,2),opt_ms=round(1e3*sorted(opts[3:])[len(opts[3:])//2],1),reserved=round(torch.cuda.max_memory_reserved()/2**30,1),allocated=round(torch.cuda.max_memory_allocated()/2**30,1),loss=round(loss.item(),3))
     if dist.get_rank()==0: print('RES',json.dumps(r),flush=True)
     del m,opt; torch.cuda.empty_cache()
     return r
 if __name__=='__main__':
-    BAL=os.environ.get('BAL','0')=='1'
     dist.init_process_group('nccl'); torch.cuda.set_device(int(os.environ['LOCAL_RANK']))
     for spec in sys.argv[1:]:
         L,B,ac,c=spec.split(',')

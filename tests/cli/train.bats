@@ -256,3 +256,35 @@ same()
     status 0
     has " 0 failed"
 }
+
+@test "routing is recorded, replayed and given, and every figure says so" {
+    recipe 2 1 "$training" "$data" 'debug: {moe_record: rows.safetensors}' >r.yaml
+    ranks 2 --recipe r.yaml --run-dir "$PWD" >out || { cat err; false; }
+    [ -s rows.safetensors ]
+    grep '"loss"' events | grep -c '"routing": *"natural"'
+    ! grep -q 'routing)' out
+    recipe 1 2 "$training" "$data" 'debug: {moe_routing: replay, moe_counts: rows.safetensors}' >r.yaml
+    ranks 2 --recipe r.yaml >out2 || { cat err; false; }
+    grep -q 'routing: replay of rows.safetensors, 20 steps of' err out2
+    # the recorded load, up to the rounding of each rank's and micro-batch's rows
+    paste -d ' ' <(sed -n 's/.*load \([0-9.]*\).*/\1/p' out) <(sed -n 's/.*load \([0-9.]*\) (replay routing).*/\1/p' out2) |
+        awk '{ d = $1 - $2; n++; if (d < 0) d = -d; if (d > 0.3) { print; bad = 1 } } END { exit bad || n != 20 }'
+    grep '"arena_high_water"' events | grep -q '"routing": *"replay"'
+    recipe 1 1 "$training" "$data" 'debug: {moe_routing: balanced}' >r.yaml
+    ranks 1 --recipe r.yaml >out
+    [ "$(grep -c 'load 1.00 (balanced routing)' out)" -eq 20 ]
+}
+
+@test "given routing that cannot be is refused" {
+    recipe 1 1 "$training" "$data" 'debug: {moe_routing: replay}' >r.yaml
+    run muster-train --recipe r.yaml
+    status 2
+    has 'r.yaml:9: debug.moe_routing: replay needs debug.moe_counts'
+    recipe 1 1 "$training" "$data" 'debug: {moe_routing: replay, moe_counts: none.safetensors}' >r.yaml
+    run muster-train --recipe r.yaml
+    status 3
+    has none.safetensors
+    recipe 1 1 "$training" "$data" 'debug: {moe_counts: none.safetensors}' >r.yaml
+    run muster-train --recipe r.yaml
+    status 2
+}

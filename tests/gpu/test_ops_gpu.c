@@ -384,6 +384,33 @@ static void test_router(struct pair *p, const struct dims *z, int renormalise,
     reset(p, b, ARRAY_LEN(b));
 }
 
+/* Rows as the CPU's router chose them, spread over other tokens. */
+static void test_spread(struct pair *p, const struct dims *z)
+{
+    int T = z->T, E = z->E, K = z->K;
+    struct buf b[] = { buf_random(p, BUF_F32, (int64_t)T * E, 3),
+                       buf_new(p, BUF_I32, (int64_t)T * K) };
+    struct buf r[N_ROUTE];
+    struct route rc;
+
+    route_new(p, r, z);
+    rc = route_of(r, 0);
+    p->c->route(p->cd, &rc, b[0].cpu, NULL, 0, 1, 1, T, E, K);
+    buf_send(p, &r[OFFSET]);
+    p->c->spread(p->cd, b[1].cpu, r[OFFSET].cpu, 1, T / 3, T, E, K);
+    p->g->spread(p->gd, b[1].gpu, r[OFFSET].gpu, 1, T / 3, T, E, K);
+    pair_status(p, "spread");
+    pair_check(p, "spread", dims_text(z), &b[1], 0);
+    if (T % 2) { /* coprime with T - 1 halves */
+        p->c->spread(p->cd, b[1].cpu, r[OFFSET].cpu, 2 % T + (T == 1), 0, T, E, K);
+        p->g->spread(p->gd, b[1].gpu, r[OFFSET].gpu, 2 % T + (T == 1), 0, T, E, K);
+        pair_check(p, "spread", "mul 2", &b[1], 0);
+    }
+    reset(p, b, ARRAY_LEN(b));
+    for (int i = 0; i < N_ROUTE; i++)
+        buf_free(&r[i]);
+}
+
 /* The CPU's route of random logits, or K experts that get every token; both devices
  * work with it. */
 static void fill_route(struct pair *p, struct buf *r, const struct dims *z, int crowded)
@@ -489,6 +516,7 @@ static void group_router(struct pair *p, const struct dims *z)
 {
     test_router(p, z, 1, 0);
     test_router(p, z, 0, 1);
+    test_spread(p, z);
 }
 
 static void group_experts(struct pair *p, const struct dims *z)
