@@ -32,7 +32,6 @@ void probe_host(struct probe *p)
         .root = "",
         .name = p->self->host,
         .world = p->self->world,
-        .machines = wireup_machines(p->wireup),
         .ranks = p->self->local_world,
         .cuda = str_eq(p->bench.ops->name, "cuda"),
         .memory_need = memory_need(p),
@@ -45,6 +44,7 @@ void probe_host(struct probe *p)
 
     if (p->self->local_rank != 0)
         return;
+    h.machines = wireup_machines(p->wireup);
     host_measure(&h, &l);
     probe_send(&l);
 }

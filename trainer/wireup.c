@@ -20,7 +20,8 @@ struct wireup {
     const struct wireup_method *method;
     void *link;
     struct wireup_self self;
-    struct wireup_seat *seat; /* [world], after the first meeting */
+    struct wireup_seat *seat; /* [world], after the first meeting, as far as known */
+    unsigned char *known;
     int timeout_ms;
 };
 
@@ -84,27 +85,50 @@ static int take_number(char **text)
     return (int)strtol(line, NULL, 10);
 }
 
-static int read_seats(struct wireup *w, struct err *err)
+static int read_seat(const struct wireup *w, int rank, struct err *err)
 {
-    w->seat = xcalloc((size_t)w->self.world, sizeof(*w->seat));
-    for (int r = 0; r < w->self.world; r++) {
-        struct wireup_seat *s = &w->seat[r];
-        void *bytes;
-        char *text;
-        size_t n;
+    struct wireup_seat *s = &w->seat[rank];
+    void *bytes;
+    char *text;
+    size_t n;
 
-        if (wireup_get(w, r, "muster.seat", &bytes, &n, err))
+    if (w->known[rank])
+        return 0;
+    if (w->method->get(w->link, rank, "muster.seat", &bytes, &n, err))
+        return -1;
+    text = take_line(bytes, s->host, sizeof(s->host));
+    text = take_line(text, s->boot_id, sizeof(s->boot_id));
+    s->pid = take_number(&text);
+    s->local_rank = take_number(&text);
+    s->local_world = take_number(&text);
+    s->node_rank = take_number(&text);
+    take_line(text, s->visible, sizeof(s->visible));
+    w->known[rank] = 1;
+    free(bytes);
+    return 0;
+}
+
+static int read_seats(const struct wireup *w, struct err *err)
+{
+    for (int r = 0; r < w->self.world; r++)
+        if (read_seat(w, r, err))
             return -1;
-        text = take_line(bytes, s->host, sizeof(s->host));
-        text = take_line(text, s->boot_id, sizeof(s->boot_id));
-        s->pid = take_number(&text);
-        s->local_rank = take_number(&text);
-        s->local_world = take_number(&text);
-        s->node_rank = take_number(&text);
-        take_line(text, s->visible, sizeof(s->visible));
-        free(bytes);
-    }
-    return wireup_check_machines(w->seat, w->self.world, err);
+    return 0;
+}
+
+/* All seats in all ranks is a square of the ranks (512: 262,144 gets of 15 us): rank 0
+ * reads them for everyone, the others one when they need it, unless it could not be had
+ * then. */
+static int look_around(struct wireup *w, struct err *err)
+{
+    const struct wireup_self *me = &w->self;
+
+    w->seat = xcalloc((size_t)me->world, sizeof(*w->seat));
+    w->known = xcalloc((size_t)me->world, 1);
+    if (me->rank > 0 && w->method->gets_here && me->local_rank >= 0 &&
+        me->local_world >= 0 && me->node_rank >= 0)
+        return 0;
+    return read_seats(w, err) ? -1 : wireup_check_machines(w->seat, me->world, err);
 }
 
 static int same_machine(const struct wireup *w, int a, int b)
@@ -153,7 +177,7 @@ static int meet(struct wireup *w, int64_t deadline_ms, struct err *err)
     if (put_seat(w, err))
         return -1;
     left = deadline_ms - clock_ms();
-    if (wireup_fence(w, "wireup", left > 1 ? (int)left : 1, err) || read_seats(w, err))
+    if (wireup_fence(w, "wireup", left > 1 ? (int)left : 1, err) || look_around(w, err))
         return -1;
     if (me->local_rank < 0 || me->local_world < 0 || me->node_rank < 0)
         derive_local(w);
@@ -216,17 +240,27 @@ void wireup_close(struct wireup *w)
         return;
     w->method->close(w->link);
     free(w->seat);
+    free(w->known);
     free(w);
 }
 
 const char *wireup_host(const struct wireup *w, int rank)
 {
-    return w && w->seat && rank >= 0 && rank < w->self.world ? w->seat[rank].host : "";
+    struct err err = ERR_INIT;
+    int known = w && w->seat && rank >= 0 && rank < w->self.world &&
+                read_seat(w, rank, &err) == 0;
+
+    err_release(&err);
+    return known ? w->seat[rank].host : "";
 }
 
 int wireup_machines(const struct wireup *w)
 {
-    return wireup_count_machines(w->seat, w->self.world);
+    struct err err = ERR_INIT;
+    int failed = read_seats(w, &err);
+
+    err_release(&err);
+    return failed ? -1 : wireup_count_machines(w->seat, w->self.world);
 }
 
 int wireup_claim_device(struct wireup *w, const char *busid, struct err *err)
@@ -235,7 +269,7 @@ int wireup_claim_device(struct wireup *w, const char *busid, struct err *err)
     char **all = xcalloc((size_t)n, sizeof(*all));
 
     if (wireup_put(w, "muster.busid", busid, strlen(busid), err) ||
-        wireup_fence(w, "devices", -1, err))
+        wireup_fence(w, "devices", -1, err) || read_seats(w, err))
         goto out;
     for (; got < n; got++) {
         void *bytes;

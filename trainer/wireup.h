@@ -6,7 +6,8 @@
  * allocation is an error (case C01), and so is a PMIx rank or size that differs
  * from what Slurm or the environment says.
  *
- * The identity of a machine is its boot id, never its name (case C19).
+ * The identity of a machine is its boot id, never its name (case C19); one name on two
+ * machines is found by rank 0.
  * Every wait has a deadline; when it passes, the message names the ranks that
  * are missing and their nodes (case C20), code ERR_TIMEOUT.
  *
@@ -49,7 +50,7 @@ void wireup_close(struct wireup *w); /* NULL is fine */
 
 /* Where `rank` runs, as it said itself; borrowed, "" when unknown. */
 const char *wireup_host(const struct wireup *w, int rank);
-/* The number of machines, counted by boot id and host name. */
+/* The number of machines, counted by boot id and host name; -1 unknown. */
 int wireup_machines(const struct wireup *w);
 /* Collective: two ranks of one machine on the same device are an error that
  * names both and the bus id (case C16).  busid "": no device, nothing to share. */

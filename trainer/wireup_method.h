@@ -10,6 +10,7 @@
 
 struct wireup_method {
     const char *name;
+    int gets_here; /* what a fence exchanged lies on this node: get() asks nobody else */
     int (*present)(void); /* does the environment speak this method? */
     int (*open)(void **link, struct wireup_self *self, int timeout_ms, struct err *err);
     int (*put)(void *link, const char *key, const void *bytes, size_t n,

@@ -396,6 +396,7 @@ static void pmix_close(void *link)
 
 const struct wireup_method wireup_pmix = {
     .name = "pmix",
+    .gets_here = 1,
     .present = pmix_present,
     .open = pmix_open,
     .put = pmix_put,
