@@ -92,7 +92,8 @@ CUDA_C := $(if $(filter 1,$(CUDA)),$(if $(filter 1,$(NCCL)),$(CUDA_C),$(filter-o
 CUDA_C := $(if $(filter 1,$(CUDNN)),$(CUDA_C),$(filter-out %_cudnn.c,$(CUDA_C)))
 
 B     := $(O)/bin
-PROGS := $(B)/muster $(B)/muster-agent $(if $(wildcard trainer/train.c),$(B)/muster-train) $(if $(wildcard checks/probe.c),$(B)/muster-probe)
+PROGS := $(B)/muster $(if $(wildcard trainer/train.c),$(B)/muster-train) $(if $(wildcard checks/probe.c),$(B)/muster-probe)
+AGENT := $(O)/lib/muster/muster-agent
 MODULE := $(if $(CUS),$(O)/lib/muster-cuda.so)
 UNITS := $(patsubst %.c,$(O)/%,$(wildcard tests/unit/*/test_*.c))
 FUZZ  := $(patsubst %.c,$(O)/%,$(filter-out %/replay.c,$(wildcard tests/fuzz/fuzz_*.c)))
@@ -111,7 +112,7 @@ UNIT_LIBS := $(call pkg_libs,cmocka)
 .SECONDARY:
 
 all: programs cuda ## build the programs, and the CUDA module where nvcc is
-programs: $(PROGS) ## build/bin/{muster,muster-agent,muster-train,muster-probe}
+programs: $(PROGS) $(AGENT) ## build/bin/{muster,muster-train,muster-probe}
 cuda: $(MODULE) ## build/lib/muster-cuda.so, which GPU ranks load
 
 define layer
@@ -153,9 +154,10 @@ $(B)/muster: $(O)/launcher/main.o $(LIBS)
 $(B)/muster-train: $(O)/trainer/train.o $(filter-out %/launcher.a %/checks.a,$(LIBS))
 $(B)/muster-probe: $(O)/checks/probe.o $(filter-out %/launcher.a,$(LIBS))
 $(B)/muster: LINKED = $(LIBS_muster)
-# One of these stands beside every rank of a Slurm step: starting it must cost little.
-$(B)/muster-agent: $(O)/launcher/agent_main.o $(LIBS)
-$(B)/muster-agent: LINKED = $(call pkg_libs,jansson)
+# `muster agent exec' by itself; one stands beside every rank of a Slurm step, so it must
+# cost little to start.
+$(AGENT): $(O)/launcher/agent_main.o $(LIBS)
+$(AGENT): LINKED = $(call pkg_libs,jansson)
 $(B)/muster-train $(B)/muster-probe: LINKED = $(LIBS_rank)
 # The CUDA module calls back into the program's wireup.
 $(B)/muster-train $(B)/muster-probe: LINK = -rdynamic
@@ -187,7 +189,7 @@ $(O)/tests/fake/libnvidia-ml.so.1: tests/fake/nvml.c $(O)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(WARN) -shared -fPIC -Wl,-soname,$(@F) -o $@ $<
 
-$(PROGS) $(UNITS) $(FUZZ) $(HELPERS) $(BENCHES):
+$(PROGS) $(AGENT) $(UNITS) $(FUZZ) $(HELPERS) $(BENCHES):
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LINKED)
@@ -208,7 +210,9 @@ demo: deps ## build, then take recipes/demo.yaml through every stage on this mac
 
 install: all ## install into PREFIX (default /usr/local)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/muster/clusters
+	install -d $(DESTDIR)$(PREFIX)/lib/muster
 	install $(PROGS) $(DESTDIR)$(PREFIX)/bin
+	install $(AGENT) $(DESTDIR)$(PREFIX)/lib/muster
 	install -m 644 recipes/*.yaml $(DESTDIR)$(PREFIX)/share/muster
 	install -m 644 recipes/clusters/*.yaml $(DESTDIR)$(PREFIX)/share/muster/clusters
 	$(if $(MODULE),install -d $(DESTDIR)$(PREFIX)/lib && install $(MODULE) $(DESTDIR)$(PREFIX)/lib)
@@ -217,12 +221,12 @@ install: all ## install into PREFIX (default /usr/local)
 test: ## everything that needs no special hardware; installs what that needs
 	$(Q)sh tests/deps.sh test
 	$(Q)$(MAKE) --no-print-directory test-run
-test-run: $(PROGS) $(UNITS) $(FUZZ) $(HELPERS) $(FAKES)
+test-run: programs $(UNITS) $(FUZZ) $(HELPERS) $(FAKES)
 	$(Q)O='$(abspath $(O))' sh tests/run.sh
 
 unit: $(UNITS) $(FAKES) ## C tests, one program a module
 	$(Q)O='$(abspath $(O))' sh tests/run.sh unit
-cli: $(PROGS) $(HELPERS) $(FAKES) ## command-line tests
+cli: programs $(HELPERS) $(FAKES) ## command-line tests
 	$(Q)O='$(abspath $(O))' sh tests/run.sh cli
 replay: $(FUZZ) ## run every fuzzer over its saved inputs
 	$(Q)O='$(abspath $(O))' sh tests/run.sh replay
@@ -242,7 +246,7 @@ fuzz-run: $(FUZZ)
 
 soak: deps ## the long counts: random kills, fuzzing (SEED, COUNT, FUZZ_SECONDS); resumable
 	$(Q)$(MAKE) --no-print-directory programs soak-run
-soak-run: $(PROGS) $(UNITS) $(FUZZ) $(HELPERS)
+soak-run: programs $(UNITS) $(FUZZ) $(HELPERS)
 	$(Q)O='$(abspath $(O))' sh tests/soak.sh
 
 C_FILES := $(wildcard $(foreach l,$(LAYERS),$(l)/*.[ch] $(l)/*/*.[ch]) tests/*/*.[ch] tests/unit/*/*.[ch] tests/cli/helpers/*.c)

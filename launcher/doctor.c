@@ -231,7 +231,7 @@ static const struct doctor_item items[] = {
       "training: it is what ranks run", "make, or make install" },
     { "muster-probe", 0, look_sibling, "muster-probe", NULL,
       "muster check", "make, or make install" },
-    { "muster-agent", 0, look_sibling, "muster-agent", NULL,
+    { "muster-agent", 0, look_sibling, "../lib/muster/muster-agent", NULL,
       "quick starts under Slurm", "make, or make install" },
     { "PMIx", 1, look_version_text, "libpmix.so.2", "PMIx_Get_version",
       "ranks find each other", "apt-get install libpmix2" },

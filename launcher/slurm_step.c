@@ -29,11 +29,15 @@ static const char *node_of(const struct run_request *q, int rank)
     return q->topology->nodes[q->placement->rank[rank].node].name;
 }
 
-/* The light program beside ours, as long as it is there. */
+/* The light program in our lib/muster, as long as it is there. */
 static void add_agent(struct strlist *argv, const char *self)
 {
-    char *light = xasprintf("%s-agent", self);
+    int bin = (int)(strrchr(self, '/') - self), above = bin;
+    char *light;
 
+    while (above > 0 && self[above - 1] != '/')
+        above--;
+    light = xasprintf("%.*slib/muster/muster-agent", above, self);
     if (access(light, X_OK) == 0) {
         strlist_add(argv, light);
     } else {

@@ -14,8 +14,8 @@ struct str;
 struct strlist;
 
 /* The command of the step, behind it the agent's: `muster-agent exec`, or `muster agent
- * exec` where the former is not beside muster; argv->item ends with NULL.  `self` is
- * muster's own path. */
+ * exec` where muster's lib does not hold the former; argv->item ends with NULL.  `self`
+ * is muster's own path. */
 void slurm_step_argv(const struct run_request *q, const char *self,
                      struct strlist *argv);
 /* One node a line, in rank order (case B13). */
