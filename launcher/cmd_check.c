@@ -171,9 +171,7 @@ static int place(struct subject *s, struct err *err)
 {
     int world = machines_world(&s->machines, &s->recipe, s->a->gpus);
 
-    if (placement_make(&s->recipe, s->machines.topology, world, &s->placement, err) < 0)
-        return -1;
-    return machines_settle(&s->machines, s->placement, err);
+    return machines_place(&s->machines, &s->recipe, world, &s->placement, err);
 }
 
 static void release(struct subject *s)

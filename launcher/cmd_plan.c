@@ -220,8 +220,10 @@ static int make_and_show(const struct options *o, const struct recipe *r,
 
     if (look(o, r, &m, err) < 0)
         return -1;
-    if (plan_make(r, m.topology, o->gpus, &o->assumed, &p, err) < 0)
+    if (plan_make(r, m.topology, o->gpus, &o->assumed, &p, err) < 0) {
+        machines_cure(&m, r, o->gpus, err);
         goto out;
+    }
     add_commands(&p, &m, o);
     if (o->json) {
         json = plan_json(&p);

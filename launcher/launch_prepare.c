@@ -44,11 +44,11 @@ int launch_prepare(struct launch *l, struct err *err)
     if (l->a->stdin_rank >= world)
         return err_set(err, ERR_USAGE, "--stdin %d: the ranks are 0 to %d",
                        l->a->stdin_rank, world - 1);
-    if (placement_make(ask.recipe, l->machines.topology, world, &l->placement, err) < 0)
+    if (machines_place(&l->machines, ask.recipe, world, &l->placement, err) < 0)
         return l->a->gpus ? -1
                           : err_wrap(err, "on %d rank%s (--gpus N says how many)",
                                      world, str_s(world));
-    return machines_settle(&l->machines, l->placement, err);
+    return 0;
 }
 
 void launch_release(struct launch *l)

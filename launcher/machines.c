@@ -1,6 +1,9 @@
 #include "launcher/machines.h"
 
+#include <stdlib.h>
+
 #include "base/err.h"
+#include "base/mem.h"
 #include "launcher/launch_nodes.h"
 #include "launcher/node.h"
 #include "launcher/run.h"
@@ -50,7 +53,37 @@ void machines_close(struct machines *m)
     *m = (struct machines){ .in_slurm = 0 };
 }
 
-int machines_settle(struct machines *m, const struct placement *p, struct err *err)
+static int most_gpus(const struct topology *t)
+{
+    int most = 0;
+
+    for (int i = 0; i < t->n_nodes; i++)
+        most = t->nodes[i].n_gpus > most ? t->nodes[i].n_gpus : most;
+    return most;
+}
+
+int machines_cure(const struct machines *m, const struct recipe *r, int world,
+                  struct err *err)
+{
+    int most = most_gpus(m->topology), all = 0,
+        limit = r ? r->cluster.gpus_per_node : -1;
+    int each = limit > 0 && limit < most ? limit : most;
+    char *text;
+
+    for (int i = 0; i < m->topology->n_nodes; i++)
+        all += m->topology->nodes[i].n_gpus;
+    if (!m->in_slurm || each < 1 || all >= world)
+        return -1;
+    text = xstrdup(err_text(err));
+    err_set(err, err->code,
+            "%s; job %s has no more: ask for it (salloc --nodes=%d --gres=gpu:%d), or "
+            "use what is there (--gpus %d)",
+            text, m->slurm.job, (world + each - 1) / each, each, all);
+    free(text);
+    return -1;
+}
+
+static int settle(struct machines *m, const struct placement *p, struct err *err)
 {
     if (!m->nodes)
         return 0;
@@ -60,10 +93,23 @@ int machines_settle(struct machines *m, const struct placement *p, struct err *e
     return 0;
 }
 
+int machines_place(struct machines *m, const struct recipe *r, int world,
+                   struct placement **out, struct err *err)
+{
+    if (placement_make(r, m->topology, world, out, err) < 0)
+        return machines_cure(m, r, world, err);
+    if (settle(m, *out, err) == 0)
+        return 0;
+    placement_free(*out);
+    *out = NULL;
+    return -1;
+}
+
 int machines_world(const struct machines *m, const struct recipe *r, int gpus)
 {
     int shard = r ? r->parallelism.data_parallel_shard_degree : -1;
-    int copies = r ? r->parallelism.data_parallel_replicate_degree : -1, all = 0;
+    int copies = r ? r->parallelism.data_parallel_replicate_degree : -1;
+    int all = 0, slots = 0;
 
     if (gpus)
         return gpus;
@@ -71,7 +117,10 @@ int machines_world(const struct machines *m, const struct recipe *r, int gpus)
         return shard * copies;
     for (int n = 0; n < m->topology->n_nodes; n++)
         all += m->topology->nodes[n].n_gpus;
-    return all > 0 ? all : shard > 0 ? shard : 1;
+    for (int n = 0; n < m->topology->n_nodes && slots >= 0; n++)
+        slots =
+            m->topology->nodes[n].slots > 0 ? slots + m->topology->nodes[n].slots : -1;
+    return all > 0 ? all : slots > 0 ? slots : shard > 0 ? shard : 1;
 }
 
 void machines_request(const struct machines *m, struct run_request *q)

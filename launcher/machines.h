@@ -39,12 +39,17 @@ void machines_close(struct machines *m); /* zeroed is fine */
 /* It was only looked at: end the agents; the topology stays. */
 void machines_leave(struct machines *m);
 
-/* The placement is known: do the hosts take it, and what must their ranks know of the
- * network? */
-int machines_settle(struct machines *m, const struct placement *p, struct err *err);
+/* placement_make() on them, with what to ask for when they do not suffice; then: do the
+ * hosts take it, and what must their ranks know of the network?  r: NULL for a command.
+ */
+int machines_place(struct machines *m, const struct recipe *r, int world,
+                   struct placement **out, struct err *err);
+/* Append that cure to a refusal of placement_make(); returns -1. */
+int machines_cure(const struct machines *m, const struct recipe *r, int world,
+                  struct err *err);
 
 /* How many ranks: `gpus` (0: not said), else what the recipe's degrees make, else every
- * GPU there is, else one shard group, else one. */
+ * GPU there is, else every slot that nodes came with, else one shard group, else one. */
 int machines_world(const struct machines *m, const struct recipe *r, int gpus);
 
 /* Fill in where a run takes place; borrowed. */

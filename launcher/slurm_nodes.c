@@ -10,7 +10,7 @@
 #include "topology/cpulist.h"
 #include "topology/hostlist.h"
 #include "topology/slurm_gres.h"
-#include "topology/topology.h"
+#include "topology/slurm_job.h"
 
 static const char *said(const char *name)
 {
@@ -39,29 +39,47 @@ static int field(const char *line, const char *key, char *out, size_t size)
 }
 
 /* Whole GPUs of "gpu:b200:8(IDX:0-7),shard:2"; MIG slices are none. */
-static int gpus_of(const char *text)
+static void take_gpus(struct slurm_node *n, const char *text)
 {
+    struct cpulist where = { { 0 } }, one;
     struct gres gres;
-    int64_t n;
+    int64_t count;
 
+    n->gpus = 0;
     if (gres_parse(text, &gres, NULL) < 0)
-        return 0;
-    n = gres_whole_gpus(&gres);
+        return;
+    count = gres_whole_gpus(&gres);
+    for (int i = 0; i < gres.n; i++) {
+        if (!str_eq(gres.item[i].name, "gpu") || gres.item[i].mig)
+            continue;
+        snprintf(n->gpu_type, sizeof(n->gpu_type), "%s", gres.item[i].type);
+        gres_where(&gres.item[i], &one);
+        for (int c = 0; c < CPULIST_MAX; c++)
+            if (cpulist_has(&one, c))
+                cpulist_add(&where, c);
+    }
     gres_release(&gres);
-    return n > 0 && n <= 1024 ? (int)n : 0;
+    if (count < 1 || count > (int64_t)ARRAY_LEN(n->index))
+        return;
+    for (int c = 0; c < CPULIST_MAX && n->gpus < count; c++)
+        if (cpulist_has(&where, c))
+            n->index[n->gpus++] = c;
+    if (n->gpus < count) /* not told */
+        for (n->gpus = 0; n->gpus < count; n->gpus++)
+            n->index[n->gpus] = n->gpus;
 }
 
-static int index_of(const struct strlist *names, const char *name)
+static struct slurm_node *find(const struct slurm_place *p, const char *name)
 {
-    for (int i = 0; i < names->n; i++)
-        if (str_eq(names->item[i], name))
-            return i;
-    return -1;
+    for (int i = 0; i < p->nodes.n; i++)
+        if (str_eq(p->nodes.item[i], name))
+            return &p->node[i];
+    return NULL;
 }
 
 int slurm_place_line(struct slurm_place *p, const char *line)
 {
-    char list[4096], cpus[1024], gres[1024] = "";
+    char list[4096], cpus[1024], gres[1024] = "", mem[32] = "";
     struct strlist names = { 0 };
     struct cpulist set;
 
@@ -70,33 +88,30 @@ int slurm_place_line(struct slurm_place *p, const char *line)
         hostlist_expand(list, &names, NULL) < 0)
         return -1;
     field(line, "GRES=", gres, sizeof(gres));
+    field(line, "Mem=", mem, sizeof(mem));
     for (int i = 0; i < names.n; i++) {
-        int at = index_of(&p->nodes, names.item[i]);
-        if (at < 0)
+        struct slurm_node *n = find(p, names.item[i]);
+        if (!n)
             continue;
-        p->gpus[at] = gpus_of(gres);
-        p->cpus[at] = cpulist_parse(cpus, &set) == 0 ? cpulist_count(&set) : 0;
+        take_gpus(n, gres);
+        n->cpus = cpulist_parse(cpus, &set) == 0 ? cpulist_count(&set) : 0;
+        if (strtoll(mem, NULL, 10) > 0)
+            n->memory_bytes = strtoll(mem, NULL, 10) << 20;
     }
     strlist_release(&names);
     return 0;
 }
 
-static int ask(struct slurm_place *p, struct err *err)
+static int take_job(struct slurm_place *p, char *text, struct err *err)
 {
-    char *argv[] = { (char *)"scontrol", (char *)"show", (char *)"job",
-                     (char *)"-d",       p->job,         NULL };
-    struct str text = STR_INIT;
     int found = 0;
 
-    if (slurm_cmd_read(argv, SLURM_CMD_MS, &text, err) < 0)
-        return -1;
-    for (char *line = text.text, *next; line && *line; line = next) {
+    for (char *line = text, *next; line && *line; line = next) {
         next = strchr(line, '\n');
         if (next)
             *next++ = '\0';
         found += slurm_place_line(p, line) == 0;
     }
-    str_release(&text);
     if (found)
         return 0;
     return err_set(err, ERR_FAILED,
@@ -104,10 +119,54 @@ static int ask(struct slurm_place *p, struct err *err)
                    p->job);
 }
 
+static int ask_job(struct slurm_place *p, struct err *err)
+{
+    char *argv[] = { (char *)"scontrol", (char *)"show", (char *)"job",
+                     (char *)"-d",       p->job,         NULL };
+    struct str text = STR_INIT;
+    int rc = slurm_cmd_read(argv, SLURM_CMD_MS, &text, err);
+
+    if (rc == 0)
+        rc = take_job(p, text.text, err);
+    str_release(&text);
+    return rc;
+}
+
+static int ask_nodes(struct slurm_place *p, struct err *err)
+{
+    char *argv[] = { (char *)"scontrol", (char *)"show", (char *)"node", p->list,
+                     NULL };
+    struct str text = STR_INIT;
+    int rc = slurm_cmd_read(argv, SLURM_CMD_MS, &text, err);
+
+    if (rc == 0)
+        rc = slurm_place_nodes(p, text.text ? text.text : "", text.len, err);
+    str_release(&text);
+    return rc;
+}
+
+/* Tasks of each node, where the job asked for a number of them (salloc -n, or
+ * --ntasks-per-node); else Slurm counts CPUs there. */
+static int take_tasks(struct slurm_place *p, struct err *err)
+{
+    const char *text = said("SLURM_TASKS_PER_NODE");
+    int *tasks, n;
+
+    if (!text || (!said("SLURM_NTASKS") && !said("SLURM_NTASKS_PER_NODE")))
+        return 0;
+    if (slurm_tasks_per_node(text, p->nodes.n, -1, &tasks, &n, err) < 0)
+        return err_wrap(err, "SLURM_TASKS_PER_NODE");
+    for (int i = 0; i < n; i++)
+        p->node[i].tasks = tasks[i];
+    free(tasks);
+    return 0;
+}
+
 int slurm_place_read(struct slurm_place *out, struct err *err)
 {
     const char *list = said("SLURM_JOB_NODELIST");
-    struct slurm_place p = { 0 };
+    struct strlist nodes = { 0 };
+    struct slurm_place p;
 
     if (!slurm_is_inside() || !list)
         return err_set(err, ERR_MISSING,
@@ -118,12 +177,11 @@ int slurm_place_read(struct slurm_place *out, struct err *err)
                        "job %s is heterogeneous (SLURM_HET_SIZE is %s): muster runs in "
                        "jobs of one component",
                        said("SLURM_JOB_ID"), said("SLURM_HET_SIZE"));
-    if (hostlist_expand(list, &p.nodes, err) < 0)
+    if (hostlist_expand(list, &nodes, err) < 0)
         return err_wrap(err, "SLURM_JOB_NODELIST");
-    p.job = xstrdup(said("SLURM_JOB_ID"));
-    p.gpus = xcalloc((size_t)p.nodes.n, sizeof(*p.gpus));
-    p.cpus = xcalloc((size_t)p.nodes.n, sizeof(*p.cpus));
-    if (ask(&p, err) < 0) {
+    slurm_place_init(&p, said("SLURM_JOB_ID"), list, &nodes);
+    strlist_release(&nodes);
+    if (take_tasks(&p, err) < 0 || ask_job(&p, err) < 0 || ask_nodes(&p, err) < 0) {
         slurm_place_release(&p);
         return -1;
     }
@@ -131,27 +189,21 @@ int slurm_place_read(struct slurm_place *out, struct err *err)
     return 0;
 }
 
+void slurm_place_init(struct slurm_place *p, const char *job, const char *list,
+                      const struct strlist *nodes)
+{
+    *p = (struct slurm_place){ .job = xstrdup(job), .list = xstrdup(list) };
+    strlist_copy(&p->nodes, nodes);
+    p->node = xcalloc((size_t)nodes->n + 1, sizeof(*p->node));
+    for (int i = 0; i < nodes->n; i++)
+        p->node[i].memory_bytes = -1;
+}
+
 void slurm_place_release(struct slurm_place *p)
 {
     free(p->job);
-    free(p->gpus);
-    free(p->cpus);
+    free(p->list);
+    free(p->node);
     strlist_release(&p->nodes);
     *p = (struct slurm_place){ 0 };
-}
-
-/* ---- as a topology ---- */
-
-struct topology *slurm_topology(const struct slurm_place *p)
-{
-    struct topology *t = topology_new("slurm", 0);
-
-    for (int i = 0; i < p->nodes.n; i++) {
-        struct node *n = topology_add_node(t);
-        snprintf(n->name, sizeof(n->name), "%s", p->nodes.item[i]);
-        n->cores = n->threads = p->cpus[i] > 0 ? p->cpus[i] : -1;
-        for (int g = 0; g < p->gpus[i]; g++)
-            topology_add_gpu(n)->index = g;
-    }
-    return t;
 }

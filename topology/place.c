@@ -129,6 +129,20 @@ static int choose(struct layout *l, int need, int least)
     return n >= need;
 }
 
+/* The most GPUs a node, fewer than per_node, at which as many of each node make the
+ * world; 0 none. */
+static int fitting_share(const struct layout *l)
+{
+    for (int each = l->per_node - 1; each > 0; each--) {
+        int nodes = 0;
+        for (int i = 0; i < l->t->n_nodes; i++)
+            nodes += usable_gpus(&l->t->nodes[i]) >= each;
+        if (l->world % each == 0 && nodes >= l->world / each)
+            return each;
+    }
+    return 0;
+}
+
 /* The largest number of ranks a node, at most `limit`, at which the nodes suffice. */
 static int choose_gpu_nodes(struct layout *l, int limit, struct err *err)
 {
@@ -146,8 +160,14 @@ static int choose_gpu_nodes(struct layout *l, int limit, struct err *err)
         return 0;
     }
     if (!choose(l, (l->world + l->per_node - 1) / l->per_node, l->per_node)) {
-        char why[96] = "";
-        if (limit < most)
+        char why[128] = "";
+        int other = fitting_share(l);
+        if (other)
+            snprintf(why, sizeof(why),
+                     ", and too few nodes have %d: cluster.gpus_per_node: %d takes as "
+                     "many of each",
+                     l->per_node, other);
+        else if (limit < most)
             snprintf(why, sizeof(why),
                      ", of which cluster.gpus_per_node takes %d a node", limit);
         return refuse_gpus(l->t, l->who, l->world, why, err);

@@ -175,7 +175,7 @@ void placement_warnings(const struct placement *p, const struct topology *t,
                                 "node unused, and %d replicas are summed across nodes",
                                 p->shard_degree, per_node - p->shard_degree,
                                 p->replicate_degree));
-    if (unbound)
+    if (unbound && !t->unseen)
         add_line(out, xasprintf("%d of %d ranks are not bound to CPUs: %s", unbound,
                                 p->world,
                                 p->on_gpus ? "the NUMA node of their GPU is unknown or "

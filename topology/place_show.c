@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "topology/place.h"
+#include "topology/place_order.h"
 #include "topology/topology.h"
 
 /* The device as its driver numbers it. */
@@ -61,7 +62,27 @@ static void print_rank(const struct placement *p, const struct topology *t, int 
     fprintf(fp, "%5d  %-16s %-4s %3d  %-8s %-20s %5d %9d\n", i, n->name,
             p->on_gpus ? "gpu" : "slot", device_index(p, t, i),
             at->nic >= 0 ? n->nics[at->nic].name : "-",
-            at->cpus[0] ? at->cpus : "unbound", at->shard, at->replicate);
+            at->cpus[0] ? at->cpus
+            : t->unseen ? "chosen there"
+                        : "unbound",
+            at->shard, at->replicate);
+}
+
+/* Which ranks are below which leaf; nothing where leaves are not known. */
+static void print_leaves(const struct placement *p, const struct topology *t, FILE *fp)
+{
+    for (int i = 0, first = 0, lines = 0; i < p->world && lines <= GROUPS_SHOWN; i++) {
+        int leaf = place_leaf(t, p->rank[i].node);
+        int next = i + 1 < p->world ? place_leaf(t, p->rank[i + 1].node) : -2;
+        if (leaf == next)
+            continue;
+        if (leaf >= 0 && ++lines <= GROUPS_SHOWN)
+            fprintf(fp, "leaf              %s: ranks %d to %d\n",
+                    t->switches[leaf].name, first, i);
+        else if (leaf >= 0)
+            fprintf(fp, "leaf              ...\n");
+        first = i + 1;
+    }
 }
 
 void placement_print(const struct placement *p, const struct topology *t, FILE *fp)
@@ -70,6 +91,7 @@ void placement_print(const struct placement *p, const struct topology *t, FILE *
                 "replicate\n");
     for (int i = 0; i < p->world; i++)
         print_rank(p, t, i, fp);
+    print_leaves(p, t, fp);
     print_groups(p, fp);
 }
 
@@ -95,10 +117,12 @@ static struct js *rank_json(const struct placement *p, const struct topology *t,
 {
     const struct place *at = &p->rank[i];
     const struct node *n = &t->nodes[at->node];
+    int leaf = place_leaf(t, at->node);
     struct js *o = js_object();
 
     js_put_int(o, "rank", i);
     js_put_str(o, "node", n->name);
+    js_put_str(o, "leaf", leaf >= 0 ? t->switches[leaf].name : NULL);
     js_put_int(o, "gpu", device_index(p, t, i));
     js_put_str(o, "cpus", at->cpus);
     js_put_str(o, "nic", at->nic >= 0 ? n->nics[at->nic].name : NULL);

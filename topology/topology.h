@@ -102,6 +102,8 @@ struct finding {
 struct topology {
     char source[64]; /* "sysfs+nvml", "spec:b200-64x8.yaml", ... */
     int simulated;   /* 1: describes machines that were not looked at */
+    int unseen;      /* 1: nodes were not looked at from inside, as Slurm's: CPUs of
+                        ranks are chosen there */
     int by_guid;     /* 1: nodes are named by what ports call themselves, which proves
                         nothing: merging goes by the GUIDs of NICs and adds no node */
     int n_nodes;

@@ -17,6 +17,7 @@
 #include "launcher/task_server.h"
 #include "launcher/task_wire.h"
 #include "test.h"
+#include "topology/topology.h"
 #include "trainer/kvdial.h"
 
 static void test_frames(void **state)
@@ -212,33 +213,100 @@ static void test_strangers(void **state)
 
 /* ---- what a job was given ---- */
 
+static void place_of(struct slurm_place *p)
+{
+    struct strlist nodes = { 0 };
+
+    strlist_add(&nodes, "n1");
+    strlist_add(&nodes, "n2");
+    strlist_add(&nodes, "n10");
+    slurm_place_init(p, "77", "n[1-2,10]", &nodes);
+    strlist_release(&nodes);
+}
+
 static void test_given(void **state)
 {
-    struct slurm_place p = { 0 };
-    int gpus[3] = { 0 }, cpus[3] = { 0 };
+    struct slurm_place p;
 
     (void)state;
-    strlist_add(&p.nodes, "n1");
-    strlist_add(&p.nodes, "n2");
-    strlist_add(&p.nodes, "n10");
-    p.gpus = gpus;
-    p.cpus = cpus;
+    place_of(&p);
     assert_int_equal(slurm_place_line(&p, "   TRES=cpu=2,node=2,billing=2"), -1);
     assert_int_equal(slurm_place_line(&p, "   NodeList=n[1-2] CPU_IDs=0"), -1);
-    assert_int_equal(slurm_place_line(&p, "     Nodes=n[1-2] CPU_IDs=0-63 Mem=0 "
+    assert_int_equal(slurm_place_line(&p, "     Nodes=n[1-2] CPU_IDs=0-63 Mem=2048 "
                                           "GRES=gpu:b200:8(IDX:0-7)"),
                      0);
     assert_int_equal(slurm_place_line(&p, "     Nodes=n10 CPU_IDs=0,4-6 Mem=0 "
                                           "GRES=shard:4,gpu:a:2(IDX:0,3),gpu:b:1"),
                      0);
-    assert_int_equal(gpus[0], 8);
-    assert_int_equal(gpus[1], 8);
-    assert_int_equal(cpus[1], 64);
-    assert_int_equal(gpus[2], 3);
-    assert_int_equal(cpus[2], 4);
+    assert_int_equal(p.node[0].gpus, 8);
+    assert_int_equal(p.node[1].gpus, 8);
+    assert_int_equal(p.node[1].index[7], 7);
+    assert_string_equal(p.node[1].gpu_type, "b200");
+    assert_int_equal(p.node[1].cpus, 64);
+    assert_int_equal(p.node[1].memory_bytes, 2048ll << 20);
+    assert_int_equal(p.node[2].gpus, 3);
+    assert_int_equal(p.node[2].cpus, 4);
+    assert_int_equal(p.node[2].memory_bytes, -1);
+    assert_int_equal(slurm_place_line(&p, "     Nodes=n10 CPU_IDs=0 Mem=0 "
+                                          "GRES=gpu:a:2(IDX:3,5)"),
+                     0);
+    assert_int_equal(p.node[2].index[0], 3);
+    assert_int_equal(p.node[2].index[1], 5);
     assert_int_equal(slurm_place_line(&p, "     Nodes=n1 CPU_IDs=0 Mem=0 GRES="), 0);
-    assert_int_equal(gpus[0], 0);
-    strlist_release(&p.nodes);
+    assert_int_equal(p.node[0].gpus, 0);
+    slurm_place_release(&p);
+}
+
+/* What the nodes are, and which of them are down. */
+static void test_nodes(void **state)
+{
+    static const char text[] =
+        "NodeName=n1 Arch=x86_64 CoresPerSocket=32\n   RealMemory=16000 AllocMem=0 "
+        "Sockets=2 Boards=1\n   State=ALLOCATED ThreadsPerCore=1\n\n"
+        "NodeName=n2 Arch=x86_64\n   RealMemory=16000 Sockets=4\n"
+        "   State=ALLOCATED+DRAIN\n   Reason=fan slow [root@x]\n\n"
+        "NodeName=n10\n   State=DOWN*+DRAIN ThreadsPerCore=2\n"
+        "   Reason=Not responding [slurm@2026-11-30T12:00:00]\n\n"
+        "NodeName=other Sockets=8\n   State=IDLE\n";
+    struct slurm_place p;
+    struct err err = ERR_INIT;
+
+    (void)state;
+    place_of(&p);
+    p.node[1].memory_bytes = 5;
+    assert_ok(slurm_place_nodes(&p, text, strlen(text), &err), &err);
+    assert_int_equal(p.node[0].sockets, 2);
+    assert_int_equal(p.node[0].memory_bytes, 16000ll << 20);
+    assert_string_equal(p.node[0].down, "");
+    assert_int_equal(p.node[1].sockets, 4);
+    assert_int_equal(p.node[1].memory_bytes, 5); /* what the job was given */
+    assert_string_equal(p.node[1].down, "");     /* it goes on until the job ends */
+    assert_string_equal(p.node[2].down,
+                        "DOWN*+DRAIN (Not responding [slurm@2026-11-30T12:00:00])");
+    slurm_place_release(&p);
+}
+
+/* Leaves of our nodes; the rest of the cluster is passed over. */
+static void test_fabric(void **state)
+{
+    static const char text[] =
+        "SwitchName=leaf0 Level=0 LinkSpeed=1 Nodes=n[1,10-11]\n"
+        "SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=n[2-3]\n"
+        "SwitchName=spine Level=1 LinkSpeed=1 Nodes=n[1-3,10-11] Switches=leaf[0-1]\n";
+    struct topology *t = topology_new("slurm", 3);
+    struct err err = ERR_INIT;
+
+    (void)state;
+    snprintf(t->nodes[0].name, 64, "n10");
+    snprintf(t->nodes[1].name, 64, "n2");
+    snprintf(t->nodes[2].name, 64, "stranger");
+    assert_ok(slurm_place_fabric(t, text, strlen(text), &err), &err);
+    assert_int_equal(t->n_nodes, 3);
+    assert_string_equal(t->switches[t->nodes[0].leaf].name, "leaf0");
+    assert_string_equal(t->switches[t->nodes[1].leaf].name, "leaf1");
+    assert_int_equal(t->nodes[2].leaf, -1);
+    assert_int_equal(t->n_links, 2);
+    topology_free(t);
 }
 
 int main(void)
@@ -246,7 +314,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_frames), cmocka_unit_test(test_start),
         cmocka_unit_test(test_server), cmocka_unit_test(test_strangers),
-        cmocka_unit_test(test_given),
+        cmocka_unit_test(test_given),  cmocka_unit_test(test_nodes),
+        cmocka_unit_test(test_fabric),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

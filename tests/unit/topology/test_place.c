@@ -248,6 +248,15 @@ static void test_uneven_nodes(void **state)
     assert_int_equal(p->rank[15].node, 2);
     placement_free(p);
     refuse(&r, t, 24, "1 node x 8 + 1 node x 4 + 1 node x 8 = 20 GPUs");
+    set_degrees(&r, 4, -1);
+    r.cluster.gpus_per_node = -1;
+    refuse(&r, t, 12, "world 12 is not a whole number of 8-GPU nodes");
+    t->nodes[0].n_gpus = 4; /* 4 + 4 + 8 */
+    refuse(
+        &r, t, 12,
+        "= 16 GPUs, and too few nodes have 8: cluster.gpus_per_node: 4 takes as many "
+        "of each");
+    t->nodes[0].n_gpus = 8;
     recipe_release(&r);
     for (int g = 4; g < 8; g++) /* so that they are freed */
         free(t->nodes[1].gpus[g].nvlinks);

@@ -1,0 +1,107 @@
+# What muster finds in an allocation, and where it puts ranks: 4 nodes, n1 and n3 below
+# one leaf switch, n2 and n4 below the other.
+load lib
+
+setup_file()
+{
+    LAB=$(mktemp -d /tmp/slurm.XXXXXX)
+    export LAB SKIP=
+    SKIP=$(LEAVES='n[1,3] n[2,4]' "$BATS_TEST_DIRNAME/../lab/slurm.sh" start 4 "$LAB/lab" 2>&1) || SKIP=${SKIP:-no reason}
+    [ -n "$SKIP" ] || eval "$("$BATS_TEST_DIRNAME/../lab/slurm.sh" env "$LAB/lab")"
+    export SKIP
+}
+
+teardown_file()
+{
+    "$BATS_TEST_DIRNAME/../lab/slurm.sh" stop "$LAB/lab"
+    rm -rf "$LAB"
+}
+
+here()
+{
+    [ -z "$SKIP" ] || skip "$SKIP"
+    unset SLURM_JOB_ID
+    cat >sim.yaml <<'Y'
+name: sim
+model: {preset: qwen3-30b-a3b}
+training: {seq_len: 4096, local_batch_size: 2, steps: 2, log_interval: 1}
+parallelism: {data_parallel_shard_degree: 16, data_parallel_replicate_degree: -1}
+activation_checkpoint: {mode: full}
+data: {path: none/*.bin}
+cluster: {device: sim}
+Y
+}
+
+alloc() { run timeout 100 salloc -Q "$@"; }
+
+@test "slurm: shard groups stay below one leaf; plan shows what launch does" {
+    here
+    alloc -N4 --gres=gpu:8 muster plan sim.yaml --gpus 32
+    status 0
+    has 'leaf              leaf0: ranks 0 to 15'
+    has 'leaf              leaf1: ranks 16 to 31'
+    has 'chosen there'
+    has 'step      SLURM_HOSTFILE=RUN_DIR/hosts SLURM_PMIX_FENCE=ring srun --jobid='
+    lacks 'cross leaf'
+    alloc -N4 --gres=gpu:8 muster plan sim.yaml --gpus 32 --json
+    [ "$(grep -o '"leaf": *"leaf[01]"' <<<"$output" | uniq -c | tr -d ' ":' | xargs)" = '16leafleaf0 16leafleaf1' ]
+    MUSTER_SIM=time=0.01 alloc -N4 --gres=gpu:8 muster launch sim.yaml --gpus 32
+    status 0
+    [ "$(uniq "$MUSTER_HOME"/runs/*/hosts | xargs)" = 'n1 n3 n2 n4' ]
+    # read back from the ranks
+    for want in 0:n1 15:n3 16:n2 31:n4; do
+        grep '"event": *"agent"' "$MUSTER_HOME"/runs/*/events.jsonl | grep "\"rank\": *${want%:*}," |
+            grep -q "\"host\": *\"${want#*:}\""
+    done
+}
+
+@test "slurm: a run that fits below one leaf stays there; one that cannot is warned of" {
+    here
+    alloc -N4 --gres=gpu:8 muster launch --dry-run sim.yaml --gpus 16
+    status 0
+    has '# rank 15 on n3'
+    lacks ' on n2'
+    alloc -w 'n[1-2]' -N2 --gres=gpu:8 muster plan sim.yaml --gpus 16
+    status 0
+    has 'warning   1 of 1 shard groups of 16 cross leaf switches'
+}
+
+@test "slurm: an allocation that is too small: what is asked, what is there, the cure" {
+    here
+    alloc -N2 --gres=gpu:4 muster launch sim.yaml --gpus 32
+    status 2
+    has 'sim wants 32 GPUs, the topology has 2 nodes x 4 = 8 GPUs; job '
+    has 'ask for it (salloc --nodes=8 --gres=gpu:4), or use what is there (--gpus 8)'
+    alloc -N2 --gres=gpu:4 muster plan sim.yaml --gpus 32
+    status 2
+    has 'ask for it'
+}
+
+@test "slurm: TASKS_PER_NODE of 2,1 is taken as it is" {
+    here
+    alloc -N2 -n3 muster launch -- sh -c 'echo rank $RANK is $LOCAL_RANK of $LOCAL_WORLD_SIZE'
+    status 0
+    has ':0: rank 0 is 0 of 2'
+    has ':1: rank 1 is 1 of 2'
+    has ':2: rank 2 is 0 of 1'
+    alloc -N2 -n3 env SLURM_TASKS_PER_NODE='2,1,4' muster launch -- true
+    status 2
+    has 'SLURM_TASKS_PER_NODE'
+}
+
+@test "slurm: a node of the job that is down is left out, and named" {
+    here
+    # shellcheck disable=SC2016 # for the inner shell
+    alloc --no-kill -N4 --gres=gpu:8 sh -c '
+        scontrol update nodename=n3 state=down reason=smoke
+        muster launch --gpus 24 -- sh -c "[ \$LOCAL_RANK != 0 ] || echo on \$(hostname)"
+        muster launch --gpus 32 -- true || echo status $?'
+    scontrol update nodename=n3 state=resume
+    has 'node n3 of job '
+    has 'is left out: it is DOWN'
+    has '(smoke'
+    has 'n4:16: on n4'
+    lacks ': on n3'
+    has 'has 3 nodes x 8 = 24 GPUs'
+    has 'status 2'
+}
