@@ -3,6 +3,10 @@
 #   slurm.sh start N DIR   N nodes n1..nN of 8 GRES GPUs and 64 CPUs; state in DIR
 #   slurm.sh env DIR       what a client needs: eval "$(slurm.sh env DIR)"
 #   slurm.sh stop DIR      end every process of the lab and wait until all are gone
+#   slurm.sh kill DIR X    kill (SIGKILL) slurmctld, slurmd@NODE alone, or NODE: all on it
+#   slurm.sh revive DIR X  start slurmctld, or a node's slurmd, again
+#   slurm.sh ps DIR        what steps have running: PID NODE KIND RANK a line, where KIND
+#                          is slurmd, slurmstepd, agent, rank or other (slurm_ps.sh)
 #   slurm.sh deps          install Debian's packages for it
 # Status 3: it cannot be had here; the reason is on stderr.  Needs root.
 #
@@ -132,7 +136,7 @@ C
 
 make_state()
 {
-    mkdir -p "$D/munge" "$D/ctld" "$D/spool" "$D/log" "$D/dev" "$D/tmp" "$D/boot"
+    mkdir -p "$D/munge" "$D/ctld" "$D/spool" "$D/log" "$D/dev" "$D/tmp" "$D/boot" "$D/uts"
     chmod 755 "$D" "$D/munge"
     (umask 077 && head -c 128 /dev/urandom >"$D/munge/key")
     for i in 0 1 2 3 4 5 6 7; do mknod -m 666 "$D/dev/b200_$i" c 1 3; done
@@ -144,25 +148,73 @@ make_state()
     write_conf
 }
 
-# PID 1 of the lab.  `slurmctld -D` and `slurmd -D` say on stderr why they end.
+# `slurmctld -D` and `slurmd -D` say on stderr why they end.
+controller()
+{
+    exec /usr/sbin/slurmctld -D -f "$SLURM_CONF" >/dev/null 2>>"$D/log/ctld.err"
+}
+
+node()
+{
+    # shellcheck disable=SC2016 # for the inner shell
+    I=$1 exec unshare --uts --mount --propagation private sh -c '
+        hostname "$I"
+        readlink /proc/self/ns/uts >"$D/uts/$I"
+        mount -t tmpfs -o size=256m shm /dev/shm
+        mount --bind "$D/boot/$I" /proc/sys/kernel/random/boot_id 2>/dev/null
+        exec /usr/sbin/slurmd -D -f "$SLURM_CONF" -N "$I"' \
+        >/dev/null 2>>"$D/log/$1.err"
+}
+
+# PID 1 of the lab.
 inside()
 {
     export SLURM_CONF="$D/slurm.conf"
     /usr/sbin/munged --force --key-file="$D/munge/key" --socket="$D/munge/sock" \
         --pid-file="$D/munge/pid" --log-file="$D/munge/log" \
         --seed-file="$D/munge/seed" --num-threads=4
-    /usr/sbin/slurmctld -D -f "$SLURM_CONF" >/dev/null 2>"$D/log/ctld.err" &
+    controller &
     i=0
     while [ $((i += 1)) -le "$N" ]; do
-        # shellcheck disable=SC2016 # for the inner shell
-        I=$i unshare --uts --mount --propagation private sh -c '
-            hostname "n$I"
-            mount -t tmpfs -o size=256m shm /dev/shm
-            mount --bind "$D/boot/n$I" /proc/sys/kernel/random/boot_id 2>/dev/null
-            exec /usr/sbin/slurmd -D -f "$SLURM_CONF" -N "n$I"' \
-            >/dev/null 2>"$D/log/n$i.err" &
+        node "n$i" &
     done
     while :; do sleep 3600; done # PID 1 reaps what others leave behind
+}
+
+# ---- faults ----
+
+# PIDs, as seen from here, of the lab: field 1 of lines "PID NODE KIND ..." that match
+pids_of() { sh "${self%.sh}_ps.sh" "$D" all | awk "$1 { print \$1 }"; }
+
+kill_one()
+{
+    case $X in
+    slurmctld) match='$3 ~ /^slurmctld/' ;;
+    slurmd@*) match="\$2 == \"${X#slurmd@}\" && \$3 == \"slurmd\"" ;;
+    *) match="\$2 == \"$X\"" ;;
+    esac
+    k=0
+    while list=$(pids_of "$match") && [ -n "$list" ] && [ $((k += 1)) -le 50 ]; do
+        # shellcheck disable=SC2086 # a list
+        kill -KILL $list 2>/dev/null || true
+        case $X in slurmctld | slurmd@*) return ;; esac
+    done
+}
+
+revive()
+{
+    export D SLURM_CONF="$D/slurm.conf"
+    one=$(pgrep -P "$(cat "$D/pid")")
+    nsenter -t "$one" -p -m sh "$self" rise "$D" "$X" </dev/null >/dev/null 2>&1 &
+}
+
+rise()
+{
+    export D SLURM_CONF="$D/slurm.conf"
+    case $X in
+    slurmctld) controller ;;
+    *) node "$X" ;;
+    esac
 }
 
 start()
@@ -208,12 +260,15 @@ usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" | sed '$d' >&2; exit 2; }
 self=$(cd "$(dirname "$0")" && pwd)/${0##*/}
 case ${1:-} in
 start | inside) [ $# -eq 3 ] || usage; N=$2 D=$3 ;;
-stop | env) [ $# -eq 2 ] || usage; D=$2 ;;
+stop | env | ps) [ $# -eq 2 ] || usage; D=$2 ;;
+kill | revive | rise) [ $# -eq 3 ] || usage; D=$2 X=$3 ;;
 deps) ;;
 *) usage ;;
 esac
 case ${D:-/} in /*) ;; *) D=$PWD/$D ;; esac
 case $1 in
 env) echo "export SLURM_CONF='$D/slurm.conf'" ;;
+ps) exec sh "${self%.sh}_ps.sh" "$D" ;;
+kill) kill_one ;;
 *) "$1" ;;
 esac
