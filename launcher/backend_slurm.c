@@ -12,33 +12,14 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/js.h"
+#include "base/log.h"
 #include "base/mem.h"
-#include "launcher/line.h"
-#include "launcher/proc.h"
-#include "launcher/rank_env.h"
 #include "launcher/run_dir.h"
 #include "launcher/run_state.h"
 #include "launcher/slurm_nodes.h"
+#include "launcher/slurm_state.h"
 #include "launcher/slurm_step.h"
-#include "launcher/task_server.h"
 #include "topology/place.h"
-
-enum { READY_AGENTS, READY_OUT, READY_ERR };
-enum { NAMED = 8 };
-
-struct slurm {
-    struct task_server *agents;
-    struct rank_env_start start;
-    struct task_start what; /* the same for all ranks; env is made for each */
-    char *hostfile, *log;
-    struct proc srun; /* pid 0: not started */
-    int logged;       /* descriptor of srun.log */
-    struct line_buffer line;
-    char words[400]; /* the last that srun said */
-    char *there;     /* [world] said HELLO */
-    int64_t begun;
-    int told; /* srun was told to end the step */
-};
 
 static int slurm_check(const struct run_request *q, struct err *err)
 {
@@ -156,6 +137,8 @@ static void take_exit(struct run *run, int rank, const char *bytes, size_t n)
     if (js_parse(bytes, n, "exit", &o, NULL) == 0)
         raw = (int)js_get_int(o, "wait_status", raw);
     js_free(o);
+    if (raw != 0)
+        slurm_wait_for_others(run);
     run_rank_ended(run, rank, raw);
 }
 
@@ -176,11 +159,13 @@ static void on_frame(void *arg, int rank, enum task_frame type, const char *byte
         take_failure(run, rank, bytes, n);
     else if (type == TASK_SIGNAL)
         take_signal(run, rank, task_frame_signal(bytes, n));
+    else if (type == TASK_GONE)
+        slurm_gone(run, rank, bytes, n);
     else if (type == TASK_EXIT)
         take_exit(run, rank, bytes, n);
 }
 
-static void give_up_rank(struct run *run, int rank)
+void slurm_give_up_rank(struct run *run, int rank)
 {
     if (run->rank[rank].proc.ended)
         return;
@@ -190,16 +175,7 @@ static void give_up_rank(struct run *run, int rank)
 
 static void on_lost(void *arg, int rank)
 {
-    struct run *run = arg;
-    const struct slurm *s = run->backend_data;
-    char *why = xasprintf("rank %d on %s was lost: its agent is gone (killed, or the "
-                          "node or its network is down)%s%s",
-                          rank, run_host(run, rank), *s->words ? "; srun said: " : "",
-                          s->words);
-
-    run_end(run, ERR_FAILED, "rank", rank, why);
-    give_up_rank(run, rank);
-    free(why);
+    slurm_lost(arg, rank);
 }
 
 /* ---- srun ---- */
@@ -210,21 +186,23 @@ static int is_complaint(const char *line)
            strstr(line, "invalid");
 }
 
-/* What it complains of, rather than what it says after that. */
-static void keep_words(void *arg, const char *bytes, size_t n)
+static void take_line(void *arg, const char *bytes, size_t n)
 {
-    struct slurm *s = arg;
-    char line[sizeof(s->words)];
+    struct run *run = arg;
+    struct slurm *s = run->backend_data;
+    char line[1024];
 
     while (n && (bytes[n - 1] == '\n' || bytes[n - 1] == '\r'))
         n--;
     snprintf(line, sizeof(line), "%.*s", (int)n, bytes);
-    if (n && (!is_complaint(s->words) || is_complaint(line)))
-        memcpy(s->words, line, sizeof(line));
+    if (is_complaint(line))
+        snprintf(s->words, sizeof(s->words), "%.*s", (int)sizeof(s->words) - 1, line);
+    slurm_line(run, line);
 }
 
-static void read_srun(struct slurm *s, int *fd)
+static void read_srun(struct run *run, int *fd)
 {
+    struct slurm *s = run->backend_data;
     char buf[8192];
     ssize_t n;
 
@@ -235,7 +213,7 @@ static void read_srun(struct slurm *s, int *fd)
             return;
         }
         (void)!write(s->logged, buf, (size_t)n);
-        line_feed(&s->line, buf, (size_t)n, keep_words, s);
+        line_feed(&s->line, buf, (size_t)n, take_line, run);
     }
 }
 
@@ -262,6 +240,12 @@ static int slurm_prepare(struct run *run, struct err *err)
 
     s->srun = (struct proc){ .out = -1, .err = -1, .event = -1, .report = -1 };
     s->there = xcalloc((size_t)run->world, 1);
+    s->gone = xcalloc((size_t)run->world, 1);
+    s->host = xcalloc((size_t)run->world, sizeof(*s->host));
+    for (int r = 0; r < run->world; r++)
+        s->host[r] = run_host(run, r);
+    s->fault = slurm_fault_new(run->world, s->host);
+    slurm_ping_init(&s->ping, clock_ms());
     s->logged = -1;
     rank_env_choose(&s->start, run->id, NULL);
     if (open_files(run, s, err) < 0 ||
@@ -350,8 +334,39 @@ static void slurm_ready(struct run *run, int id)
 
     if (id == READY_AGENTS)
         task_server_poll(s->agents);
+    else if (id == READY_PING)
+        slurm_ping_read(&s->ping);
     else
-        read_srun(s, id == READY_OUT ? &s->srun.out : &s->srun.err);
+        read_srun(run, id == READY_OUT ? &s->srun.out : &s->srun.err);
+}
+
+static void never_came(struct run *run)
+{
+    struct slurm *s = run->backend_data;
+    char *why =
+        xasprintf("srun ended with status %d before all ranks were there%s%s; %s",
+                  s->srun.status, *s->words ? ": " : "", s->words, s->log);
+
+    for (int r = 0; r < run->world; r++) {
+        if (s->there[r] || run->rank[r].proc.ended)
+            continue;
+        if (slurm_fault_due(s->fault)) { /* there is a better reason to come */
+            s->gone[r] = 1;
+            continue;
+        }
+        run_end(run, ERR_FAILED, "start", -1, why);
+        slurm_give_up_rank(run, r);
+    }
+    free(why);
+}
+
+static void tell_of_controller(enum slurm_ping_news news)
+{
+    if (news == PING_DOWN)
+        log_warn("Slurm's controller does not answer (scontrol ping); the run goes on, "
+                 "the end of its job waits for the controller");
+    else if (news == PING_UP)
+        log_info("Slurm's controller answers again");
 }
 
 /* Tasks that never came will not come any more; the others' last words are on their
@@ -359,21 +374,15 @@ static void slurm_ready(struct run *run, int id)
 static void slurm_child(struct run *run, pid_t pid, int wait_status)
 {
     struct slurm *s = run->backend_data;
-    char *why;
 
+    tell_of_controller(slurm_ping_child(&s->ping, pid, wait_status, clock_ms()));
     if (pid != s->srun.pid || s->srun.ended)
         return;
-    read_srun(s, &s->srun.out);
-    read_srun(s, &s->srun.err);
+    read_srun(run, &s->srun.out);
+    read_srun(run, &s->srun.err);
     proc_reaped(&s->srun, wait_status);
-    why = xasprintf("srun ended with status %d before all ranks were there%s%s; %s",
-                    s->srun.status, *s->words ? ": " : "", s->words, s->log);
-    for (int r = 0; r < run->world; r++)
-        if (!s->there[r] && !run->rank[r].proc.ended) {
-            run_end(run, ERR_FAILED, "start", -1, why);
-            give_up_rank(run, r);
-        }
-    free(why);
+    slurm_srun_ended(run);
+    never_came(run);
 }
 
 /* ---- doing something to ranks ---- */
@@ -388,7 +397,7 @@ static void send_all(struct run *run, int signo)
             task_server_send(s->agents, r, TASK_SIGNAL, &byte, 1);
 }
 
-static int any_there(const struct run *run)
+int slurm_any_there(const struct run *run)
 {
     const struct slurm *s = run->backend_data;
 
@@ -398,7 +407,16 @@ static int any_there(const struct run *run)
     return 0;
 }
 
-/* TERM makes srun kill the step at once: only when nobody there deserves grace. */
+void slurm_tell_srun(struct run *run, int signo)
+{
+    struct slurm *s = run->backend_data;
+
+    proc_signal(&s->srun, signo);
+    if (s->srun.pid > 0 && !s->told)
+        s->told = clock_ms();
+}
+
+/* TERM makes srun kill the step at once: see slurm_tick(). */
 static void slurm_end(struct run *run, int signo)
 {
     struct slurm *s = run->backend_data;
@@ -406,10 +424,8 @@ static void slurm_end(struct run *run, int signo)
     for (int r = 0; r < run->world; r++)
         run->rank[r].sent_away |= !run->rank[r].proc.ended;
     send_all(run, signo);
-    if ((signo == SIGKILL || !any_there(run)) && !s->told) {
-        proc_signal(&s->srun, SIGTERM);
-        s->told = s->srun.pid > 0;
-    }
+    if (signo == SIGKILL && !s->told)
+        slurm_tell_srun(run, SIGTERM);
 }
 
 static int slurm_is_empty(const struct run *run)
@@ -417,39 +433,6 @@ static int slurm_is_empty(const struct run *run)
     const struct slurm *s = run->backend_data;
 
     return s->srun.pid == 0 || s->srun.ended;
-}
-
-/* ---- the deadline of the start ---- */
-
-static void name_missing(const struct run *run, struct str *text)
-{
-    const struct slurm *s = run->backend_data;
-    int n = 0;
-
-    for (int r = 0; r < run->world; r++)
-        if (!s->there[r] && n++ < NAMED)
-            str_addf(text, "%srank %d on %s", n > 1 ? ", " : "", r, run_host(run, r));
-    if (n > NAMED)
-        str_addf(text, " and %d more", n - NAMED);
-}
-
-static void slurm_tick(struct run *run, int64_t now)
-{
-    const struct slurm *s = run->backend_data;
-    int64_t limit = run->q->start_timeout_ms;
-    struct str who = STR_INIT, why = STR_INIT;
-
-    if (limit <= 0 || run->phase != RUN_GOING || now - s->begun < limit)
-        return;
-    name_missing(run, &who);
-    if (who.len) {
-        str_addf(&why, "tasks did not reach muster within %lld s: %s%s%s",
-                 (long long)(limit / 1000), who.text, *s->words ? "; srun said: " : "",
-                 s->words);
-        run_end(run, ERR_TIMEOUT, "timeout", -1, why.text);
-    }
-    str_release(&who);
-    str_release(&why);
 }
 
 static void slurm_close(struct run *run)
@@ -465,6 +448,10 @@ static void slurm_close(struct run *run)
     s->what.cpus = NULL;
     task_start_release(&s->what);
     str_release(&s->line.held);
+    slurm_fault_free(s->fault);
+    slurm_ping_release(&s->ping);
+    free(s->host);
+    free(s->gone);
     free(s->there);
     free(s->hostfile);
     free(s->log);

@@ -67,6 +67,7 @@ struct run_result {
     char cause[32];   /* "ok", "rank", "signal", "timeout", "stopped", "start" */
     int culprit;      /* first rank that failed; -1 none */
     char *reason;     /* owned; names the rank, host and why; NULL when ok */
+    char *blamed;     /* owned; [world] 1: the failure may be its node's */
     int *rank_status; /* [world] exit status, 128+n for a signal, -1 ended by muster */
     int world;
     int simulated; /* the numbers are: cluster.device sim */

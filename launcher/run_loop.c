@@ -324,10 +324,13 @@ static int wait_ms(const struct run *run, int64_t now)
     int64_t next = watch_next(run->watch);
     int ms = 1000;
 
-    if (run->phase == RUN_GOING && next >= 0 && !run->paused_at)
+    if (run->phase == RUN_GOING && next >= 0 && !run->paused_at &&
+        now >= run->judge_after)
         ms = sooner(next - now, ms);
     if (run->phase != RUN_GOING)
         ms = sooner(run->next_scan - now, ms);
+    else if (run->judge_after > now)
+        ms = sooner(run->judge_after - now, ms);
     if (run->full_since)
         ms = sooner(10, ms);
     return ms;
@@ -335,9 +338,8 @@ static int wait_ms(const struct run *run, int64_t now)
 
 static void judge(struct run *run, int64_t now)
 {
-    const struct watch_verdict *v = run->phase == RUN_GOING && !run->paused_at
-                                        ? watch_judge(run->watch, now)
-                                        : NULL;
+    int ripe = run->phase == RUN_GOING && !run->paused_at && now >= run->judge_after;
+    const struct watch_verdict *v = ripe ? watch_judge(run->watch, now) : NULL;
 
     if (v)
         run_end(run, v->status, v->cause, v->culprit, v->reason);

@@ -14,6 +14,7 @@ void run_result_init(struct run_result *r, const char *id, const char *dir, int 
     snprintf(r->id, sizeof(r->id), "%s", id);
     r->dir = xstrdup(dir);
     r->rank_status = xcalloc((size_t)world, sizeof(*r->rank_status));
+    r->blamed = xcalloc((size_t)world, 1);
     for (int i = 0; i < world; i++)
         r->rank_status[i] = -1;
     r->loss_first = r->loss_last = r->validation_loss = NAN;
@@ -26,6 +27,7 @@ void run_result_release(struct run_result *r)
     free(r->dir);
     free(r->reason);
     free(r->rank_status);
+    free(r->blamed);
     js_free(r->summary);
     *r = (struct run_result){ 0 };
 }

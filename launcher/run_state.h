@@ -52,6 +52,7 @@ struct run {
     int alive; /* ranks not reaped */
     enum run_phase phase;
     int64_t phase_ends, next_scan;
+    int64_t judge_after; /* the backend is finding out: the watch's verdict waits; 0 */
     int64_t paused_at;  /* Ctrl-Z; 0: not paused */
     int64_t full_since; /* the echo is full: outputs are set aside; 0: no */
     int listening;      /* `outputs` is in `epoll` */

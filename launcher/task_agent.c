@@ -20,6 +20,7 @@
 #include "launcher/sweep.h"
 #include "launcher/task_about.h"
 #include "launcher/task_bind.h"
+#include "launcher/task_keepers.h"
 #include "launcher/task_rank.h"
 #include "launcher/task_state.h"
 #include "launcher/task_wire.h"
@@ -39,6 +40,7 @@ struct task {
     struct str in;   /* from the launcher */
     struct task_start start;
     struct proc_before before;
+    struct task_keepers keepers;
     struct proc rank;   /* pid 0: not started */
     int raw, ended;     /* wait status of the rank */
     int64_t kill_at;    /* clock_ms(); 0: not ending */
@@ -151,6 +153,7 @@ static int start_rank(struct task *a, struct err *err)
         say(a, TASK_EVENT, line, strlen(line));
         free(line);
     }
+    task_keepers_begin(&a->keepers, clock_ms());
     env_release(&env);
     return rc;
 }
@@ -307,10 +310,27 @@ static void catch_signals(struct task *a)
     a->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+static void look_at_keepers(struct task *a)
+{
+    static const char *const words[] = { [KEEPER_STEPD] = "slurmstepd",
+                                         [KEEPER_SLURMD] = "slurmd",
+                                         [KEEPER_SLURMD_BACK] = "slurmd is back" };
+    enum task_keeper what;
+    struct js *o;
+    pid_t pid;
+
+    while ((what = task_keepers_look(&a->keepers, clock_ms(), &pid)) != KEEPER_NONE) {
+        o = js_object();
+        js_put_str(o, "what", words[what]);
+        js_put_int(o, "pid", pid);
+        say_json(a, TASK_GONE, o);
+    }
+}
+
 static int wait_ms(const struct task *a, int64_t now)
 {
     if (!a->kill_at && !a->ended)
-        return -1;
+        return task_keepers_wait_ms(&a->keepers, now);
     return a->killing || a->ended || a->kill_at - now < SCAN_MS
                ? SCAN_MS
                : (int)(a->kill_at - now < 60000 ? a->kill_at - now : 60000);
@@ -336,11 +356,14 @@ static int watch(struct task *a, struct err *err)
                               { .fd = a->fd, .events = POLLIN },
                               { .fd = r->pid ? r->out : -1, .events = POLLIN },
                               { .fd = r->pid ? r->err : -1, .events = POLLIN },
-                              { .fd = r->pid ? r->event : -1, .events = POLLIN } };
+                              { .fd = r->pid ? r->event : -1, .events = POLLIN },
+                              { .fd = a->keepers.stepd, .events = POLLIN },
+                              { .fd = a->keepers.slurmd, .events = POLLIN } };
         int n = poll(p, ARRAY_LEN(p), wait_ms(a, clock_ms()));
 
         if (n < 0 && errno != EINTR)
             return err_set(err, ERR_SYSTEM, "poll: %m");
+        look_at_keepers(a); /* before what their end did to others */
         take_signals(a);
         if (r->pid) {
             carry(a, &r->event, TASK_EVENT, 4);
@@ -385,6 +408,7 @@ int task_exec(struct err *err)
     struct task a = { .fd = -1, .signals = -1 };
     int rc = -1;
 
+    task_keepers_open(&a.keepers);
     sweep_adopt();
     catch_signals(&a);
     if (reach(&a, err) < 0)
@@ -395,6 +419,7 @@ int task_exec(struct err *err)
         rc = a.rank.status;
     }
     lose(&a);
+    task_keepers_close(&a.keepers);
     proc_close(&a.rank);
     task_start_release(&a.start);
     str_release(&a.in);

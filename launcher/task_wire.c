@@ -42,7 +42,7 @@ long task_frame_parse(const char *buf, size_t len, enum task_frame *type,
     *type = (enum task_frame)buf[0];
     *n = get32(buf + 1);
     *bytes = buf + TASK_HEAD;
-    if (*type < TASK_HELLO || *type > TASK_START || *n > TASK_MOST)
+    if (*type < TASK_HELLO || *type > TASK_LAST || *n > TASK_MOST)
         return -1;
     return len < TASK_HEAD + *n ? 0 : (long)(TASK_HEAD + *n);
 }
@@ -57,9 +57,9 @@ void task_keep_alive(int fd)
     const struct {
         int level, name, value;
     } wanted[] = {
-        { SOL_SOCKET, SO_KEEPALIVE, 1 },          { IPPROTO_TCP, TCP_KEEPIDLE, 10 },
-        { IPPROTO_TCP, TCP_KEEPINTVL, 5 },        { IPPROTO_TCP, TCP_KEEPCNT, 4 },
-        { IPPROTO_TCP, TCP_USER_TIMEOUT, 30000 }, { IPPROTO_TCP, TCP_NODELAY, 1 },
+        { SOL_SOCKET, SO_KEEPALIVE, 1 },          { IPPROTO_TCP, TCP_KEEPIDLE, 4 },
+        { IPPROTO_TCP, TCP_KEEPINTVL, 2 },        { IPPROTO_TCP, TCP_KEEPCNT, 3 },
+        { IPPROTO_TCP, TCP_USER_TIMEOUT, 10000 }, { IPPROTO_TCP, TCP_NODELAY, 1 },
     };
 
     for (size_t i = 0; i < ARRAY_LEN(wanted); i++)

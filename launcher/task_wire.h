@@ -11,6 +11,8 @@
  *   EVENT   bytes of its event pipe (trainer/heartbeat.h)
  *   FAILED  JSON: code, text: the rank could not be started; the agent ends
  *   SIGNAL  a number: the agent was sent this signal by somebody else
+ *   GONE    JSON: what ("slurmstepd", "slurmd", "slurmd is back"), pid: a daemon that
+ *           the agent depends on has died, or has come back (task_keepers.h)
  *   EXIT    JSON: wait_status; the last frame
  *   launcher to agent
  *   START   struct task_start
@@ -36,7 +38,9 @@ enum task_frame {
     TASK_FAILED,
     TASK_SIGNAL,
     TASK_EXIT,
-    TASK_START
+    TASK_START,
+    TASK_GONE,
+    TASK_LAST = TASK_GONE
 };
 
 enum { TASK_HEAD = 5, TASK_MOST = 4 << 20 /* bytes of a frame */ };
@@ -53,7 +57,7 @@ long task_frame_parse(const char *buf, size_t len, enum task_frame *type,
 /* The number of a SIGNAL frame; 0: none. */
 int task_frame_signal(const char *bytes, size_t n);
 
-/* A peer whose machine is gone is noticed within half a minute. */
+/* A peer whose machine is gone is noticed within 10 s. */
 void task_keep_alive(int fd);
 
 /* What to start.  Byte for byte, whatever the bytes are (case C15). */

@@ -2,7 +2,7 @@
 # soak.sh - the long counts: random kills, long fuzzing, a repeated test suite.
 # Seeded (SEED, 1) and resumable: what is done is noted in $O/soak/done and not run again;
 # remove that file, or change SEED, to begin anew.  COUNT (200) kills a part,
-# FUZZ_SECONDS (600) a fuzz target.
+# SLURM_COUNT (50) kills of each kind under Slurm, FUZZ_SECONDS (600) a fuzz target.
 set -u
 cd "$(dirname "$0")/.." || exit 4
 O=${O:-build} SEED=${SEED:-1} COUNT=${COUNT:-200}
@@ -33,6 +33,7 @@ part()
 
 part "launch kills $COUNT seed $SEED" bash tests/soak/launch_kill.sh "$COUNT" "$SEED"
 part "training kills $COUNT seed $SEED" bash tests/soak/train_kill.sh "$COUNT" "$SEED"
+part "Slurm kills ${SLURM_COUNT:-50} seed $SEED" bash tests/soak/slurm_kill.sh "${SLURM_COUNT:-50}" "$SEED"
 if command -v clang >/dev/null; then
     part "fuzz ${FUZZ_SECONDS:-600} s a target" make --no-print-directory CUDA=0 FUZZ_SECONDS="${FUZZ_SECONDS:-600}" fuzz
 else

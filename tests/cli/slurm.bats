@@ -186,26 +186,6 @@ Y
     [ "$(squeue -h | wc -l)" -eq 0 ]
 }
 
-@test "slurm: an agent that is killed is a rank that was lost" {
-    here
-    salloc -Q -N2 --gres=gpu:8 muster launch --gpus 16 --grace 1s -- sh -c 'echo up; sleep 78' >out 2>&1 &
-    job=$!
-    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-        [ "$(grep -c up out)" -ge 16 ] && break
-        sleep 0.2
-    done
-    agent=$(sed -n 's/.*"rank": *11,.*"event": *"agent".*"pid": *\([0-9]*\),.*/\1/p' "$MUSTER_HOME"/runs/*/events.jsonl)
-    # a pid of the lab's own namespace: find it from here
-    for p in $(in_lab -f 'muster-agent exec'); do
-        [ "$(awk '/^NSpid/ { print $NF }' /proc/$p/status)" != "$agent" ] || kill -KILL "$p"
-    done
-    rc=0
-    wait $job || rc=$?
-    [ $rc -eq 1 ]
-    grep -q 'rank 11 on n2 was lost' out
-    nothing_left
-}
-
 @test "slurm: scancel of the step stops the run, and says so" {
     here
     salloc -Q -N2 --gres=gpu:8 muster launch --gpus 16 --grace 1s -- sh -c 'echo up; sleep 79' >out 2>&1 &

@@ -1,7 +1,7 @@
 #!/bin/sh
 # slurm_ps.sh DIR [all] - processes on the nodes of a lab of slurm.sh, one a line:
 #   PID NODE KIND RANK   PID as seen from here; RANK - where there is none
-# KIND: slurmstepd, agent (`muster agent exec`), rank (its child), other; with "all" also
+# KIND: slurmstepd, agent (muster-agent), rank (its child), other; with "all" also
 # slurmd, and the lab's own (node -).  Found by the lab's PID namespace and the nodes'
 # host name namespaces, so that another lab's processes never count.
 set -u
@@ -16,11 +16,12 @@ node_of()
     echo "${f##*/}"
 }
 
+words_of() { tr '\0' ' ' 2>/dev/null <"/proc/$1/cmdline"; } 2>/dev/null
 # A variable of a process's environment
-variable() { tr '\0' '\n' <"/proc/$1/environ" 2>/dev/null | sed -n "s/^$2=//p" | head -1; }
+variable() { { tr '\0' '\n' <"/proc/$1/environ"; } 2>/dev/null | sed -n "s/^$2=//p" | head -1; }
 
 for p in $(pgrep --ns "$one" --nslist pid .); do
-    words=$(tr '\0' ' ' <"/proc/$p/cmdline" 2>/dev/null)
+    words=$(words_of "$p")
     [ -n "$words" ] || continue # a zombie
     node=$(node_of "$p") || continue
     if [ -z "$node" ]; then
@@ -32,10 +33,10 @@ for p in $(pgrep --ns "$one" --nslist pid .); do
     case $words in
     /usr/sbin/slurmd\ *) [ -n "$all" ] && echo "$p $node slurmd -"; continue ;;
     slurmstepd:* | */slurmstepd\ *) kind=slurmstepd rank= ;;
-    *muster\ agent\ exec*) kind=agent ;;
+    *muster\ agent\ exec* | *muster-agent\ exec*) kind=agent ;;
     *) kind=other
         parent=$(awk '/^PPid:/ { print $2 }' "/proc/$p/status" 2>/dev/null)
-        case $(tr '\0' ' ' <"/proc/${parent:-0}/cmdline" 2>/dev/null) in *muster\ agent\ exec*) kind=rank ;; esac ;;
+        case $(words_of "${parent:-0}") in *muster\ agent\ exec* | *muster-agent\ exec*) kind=rank ;; esac ;;
     esac
     echo "$p $node $kind ${rank:--}"
 done

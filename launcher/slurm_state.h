@@ -1,0 +1,60 @@
+/* slurm_state.h - a run as one Slurm step while it runs.  Inner to backend_slurm*.c. */
+#ifndef LAUNCHER_SLURM_STATE_H
+#define LAUNCHER_SLURM_STATE_H
+
+#include <stdint.h>
+
+#include "launcher/line.h"
+#include "launcher/proc.h"
+#include "launcher/rank_env.h"
+#include "launcher/slurm_fault.h"
+#include "launcher/slurm_ping.h"
+#include "launcher/task_server.h"
+
+struct run;
+
+/* The ids of run_follow(). */
+enum { READY_AGENTS, READY_OUT, READY_ERR, READY_PING };
+
+struct slurm {
+    struct task_server *agents;
+    struct rank_env_start start;
+    struct task_start what; /* the same for all ranks; env is made for each */
+    char *hostfile, *log;
+    struct proc srun; /* pid 0: not started */
+    int logged;       /* descriptor of srun.log */
+    struct line_buffer line;
+    char words[400];   /* the last that srun complained of; "" */
+    char *there;       /* [world] said HELLO */
+    char *gone;        /* [world] its agent was lost, and nobody knows why yet */
+    const char **host; /* [world] */
+    struct slurm_fault *fault;
+    struct slurm_ping ping; /* of the controller */
+    int64_t begun;
+    int64_t quiet; /* no agent is connected since then, as the run ends; 0: one is */
+    int64_t told;  /* when srun was told to end the step; 0: not */
+};
+
+/* ---- backend_slurm.c ---- */
+
+/* A rank of which nothing more will be heard. */
+void slurm_give_up_rank(struct run *run, int rank);
+/* Is an agent connected? */
+int slurm_any_there(const struct run *run);
+void slurm_tell_srun(struct run *run, int signo);
+
+/* ---- backend_slurm_fault.c: what went wrong, outside the ranks' own words ---- */
+
+/* The connection of an agent ended before its last word. */
+void slurm_lost(struct run *run, int rank);
+/* A GONE frame. */
+void slurm_gone(struct run *run, int rank, const char *bytes, size_t n);
+/* A line that srun printed. */
+void slurm_line(struct run *run, const char *line);
+/* srun ended. */
+void slurm_srun_ended(struct run *run);
+/* A rank's task ended badly: others may say why, so the verdict waits a moment. */
+void slurm_wait_for_others(struct run *run);
+void slurm_tick(struct run *run, int64_t now);
+
+#endif
