@@ -1,4 +1,4 @@
-#include "launcher/ssh_copy.h"
+#include "launcher/ssh_copy_state.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,136 +12,12 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "launcher/ssh.h"
-#include "launcher/ssh_sftp.h"
 
-enum { CHUNK = 32 * 1024, IN_FLIGHT = 64, HELD_MAX = 8 * CHUNK, SILENCE_MS = 30000 };
-
-enum stage {
-    STAGE_VERSION,
-    STAGE_FOLDERS, /* mkdir of every part; whether it was there shows at the end */
-    STAGE_FOLDER,  /* lstat of the whole */
-    STAGE_LOOK,    /* lstat of a file */
-    STAGE_OPEN,
-    STAGE_WRITE,
-    STAGE_MODE,
-    STAGE_CLOSE,
-    STAGE_RENAME,
-    STAGE_DONE,
-};
-
-struct item {
-    char *from, *to, *tmp; /* owned; remote paths whole */
-    int mode;
-};
-
-struct ssh_copy {
-    struct ssh_link *link;
-    struct ssh_run *run;
-    char *folder;
-    struct item *item;
-    int n, at;
-    enum stage stage;
-    size_t made; /* of `folder`: characters whose mkdir was sent */
-    struct str out, in, complaint;
-    uint32_t next_id;
-    int in_flight;
-    int posix_rename;
-    uint8_t handle[256];
-    size_t handle_bytes;
-    int fd; /* of item[at] here */
-    int64_t bytes, sent, total;
-    int64_t heard_ms;
-};
-
-/* --- requests ----------------------------------------------------------------------- */
-
-static size_t begin(struct ssh_copy *c, enum sftp_type type)
-{
-    c->in_flight++;
-    return sftp_begin(&c->out, type, c->next_id++);
-}
-
-static void ask_path(struct ssh_copy *c, enum sftp_type type, const char *path)
-{
-    size_t b = begin(c, type);
-
-    sftp_add_text(&c->out, path);
-    sftp_end(&c->out, b);
-}
-
-static void ask_mkdir(struct ssh_copy *c, const char *path)
-{
-    size_t b = begin(c, SFTP_MKDIR);
-
-    sftp_add_text(&c->out, path);
-    sftp_add_u32(&c->out, SFTP_ATTR_MODE);
-    sftp_add_u32(&c->out, 0700);
-    sftp_end(&c->out, b);
-}
-
-static void ask_open(struct ssh_copy *c, const struct item *i)
-{
-    size_t b = begin(c, SFTP_OPEN);
-
-    sftp_add_text(&c->out, i->tmp);
-    sftp_add_u32(&c->out, SFTP_OPEN_WRITE | SFTP_OPEN_CREATE | SFTP_OPEN_ONLY_NEW);
-    sftp_add_u32(&c->out, SFTP_ATTR_MODE);
-    sftp_add_u32(&c->out, 0600);
-    sftp_end(&c->out, b);
-}
-
-static void ask_mode(struct ssh_copy *c, const struct item *i)
-{
-    size_t b = begin(c, SFTP_FSETSTAT);
-
-    sftp_add_bytes(&c->out, c->handle, c->handle_bytes);
-    sftp_add_u32(&c->out, SFTP_ATTR_MODE);
-    sftp_add_u32(&c->out, (uint32_t)i->mode);
-    sftp_end(&c->out, b);
-}
-
-static void ask_close(struct ssh_copy *c)
-{
-    size_t b = begin(c, SFTP_CLOSE);
-
-    sftp_add_bytes(&c->out, c->handle, c->handle_bytes);
-    sftp_end(&c->out, b);
-}
-
-static void ask_rename(struct ssh_copy *c, const struct item *i)
-{
-    size_t b = begin(c, c->posix_rename ? SFTP_EXTENDED : SFTP_RENAME);
-
-    if (c->posix_rename)
-        sftp_add_text(&c->out, "posix-rename@openssh.com");
-    sftp_add_text(&c->out, i->tmp);
-    sftp_add_text(&c->out, i->to);
-    sftp_end(&c->out, b);
-}
-
-/* As many blocks as may be on the way; -1: the file cannot be read. */
-static int ask_writes(struct ssh_copy *c, const struct item *i, struct err *err)
-{
-    char buf[CHUNK];
-
-    while (c->sent < c->bytes && c->in_flight < IN_FLIGHT && c->out.len < HELD_MAX) {
-        size_t n = c->bytes - c->sent < CHUNK ? (size_t)(c->bytes - c->sent) : CHUNK, b;
-        if (file_read(c->fd, i->from, buf, n, c->sent, err) < 0)
-            return -1;
-        b = begin(c, SFTP_WRITE);
-        sftp_add_bytes(&c->out, c->handle, c->handle_bytes);
-        sftp_add_u64(&c->out, (uint64_t)c->sent);
-        sftp_add_bytes(&c->out, buf, n);
-        sftp_end(&c->out, b);
-        c->sent += (int64_t)n;
-        c->total += (int64_t)n;
-    }
-    return 0;
-}
+enum { CHUNK = SSH_COPY_CHUNK, SILENCE_MS = 30000 };
 
 /* --- the way through ---------------------------------------------------------------- */
 
-static const struct item *item_of(const struct ssh_copy *c)
+static const struct ssh_copy_item *item_of(const struct ssh_copy *c)
 {
     return &c->item[c->at];
 }
@@ -157,7 +33,7 @@ static int ask_folder(struct ssh_copy *c)
         return 0;
     c->made = (size_t)(rest - c->folder) + strcspn(rest, "/");
     part = xstrndup(c->folder, c->made);
-    ask_mkdir(c, part);
+    ssh_copy_ask_mkdir(c, part);
     free(part);
     return 1;
 }
@@ -166,7 +42,7 @@ static void look_at_next(struct ssh_copy *c)
 {
     c->stage = c->at < c->n ? STAGE_LOOK : STAGE_DONE;
     if (c->stage == STAGE_LOOK)
-        ask_path(c, SFTP_LSTAT, item_of(c)->to);
+        ssh_copy_ask_path(c, SFTP_LSTAT, item_of(c)->to);
 }
 
 static int cannot(const struct ssh_copy *c, const char *path, const char *what,
@@ -182,6 +58,7 @@ static int on_version(struct ssh_copy *c, const struct sftp_reply *r, struct err
         return err_set(err, ERR_SYSTEM, "%s: its SFTP server is too old",
                        ssh_link_name(c->link));
     c->posix_rename = r->posix_rename;
+    c->statvfs = r->statvfs;
     c->stage = STAGE_FOLDERS;
     ask_folder(c);
     return 0;
@@ -194,7 +71,7 @@ static int on_folders(struct ssh_copy *c, const struct sftp_reply *r, struct err
     if (ask_folder(c))
         return 0;
     c->stage = STAGE_FOLDER;
-    ask_path(c, SFTP_LSTAT, c->folder);
+    ssh_copy_ask_path(c, SFTP_LSTAT, c->folder);
     return 0;
 }
 
@@ -213,7 +90,7 @@ static int on_folder(struct ssh_copy *c, const struct sftp_reply *r, struct err 
 
 static int on_look(struct ssh_copy *c, const struct sftp_reply *r, struct err *err)
 {
-    const struct item *i = item_of(c);
+    const struct ssh_copy_item *i = item_of(c);
 
     if (file_open(i->from, &c->fd, &c->bytes, err) < 0)
         return -1;
@@ -227,7 +104,7 @@ static int on_look(struct ssh_copy *c, const struct sftp_reply *r, struct err *e
     }
     c->sent = 0;
     c->stage = STAGE_OPEN;
-    ask_open(c, i);
+    ssh_copy_ask_open(c, i);
     return 0;
 }
 
@@ -241,11 +118,64 @@ static int on_open(struct ssh_copy *c, const struct sftp_reply *r, struct err *e
     return 0;
 }
 
+/* --- a write failed: leave nothing half, and say why ----------------------------------- */
+
+/* Not a word of SFTP tells a full disk from another fault: how much is free does. */
+static int full(struct ssh_copy *c, const struct sftp_reply *r, struct err *err)
+{
+    int64_t all = 0, free_mib = (int64_t)(r->room >> 20);
+
+    for (int i = 0; i < c->n; i++)
+        all += c->item[i].bytes;
+    all = (all + (1 << 20) - 1) >> 20;
+    if (r->type == SFTP_EXTENDED_REPLY && free_mib < all)
+        return err_set(
+            err, ERR_SYSTEM,
+            "%s: %s is full: %lld MiB are free there, the programs need %lld "
+            "MiB; make room, or install muster there",
+            ssh_link_name(c->link), c->folder, (long long)free_mib, (long long)all);
+    return err_set(err, c->why.code,
+                   "%s (is a quota used up? The programs need %lld MiB)",
+                   err_text(&c->why), (long long)all);
+}
+
+static int on_room(struct ssh_copy *c, const struct sftp_reply *r, struct err *err)
+{
+    return full(c, r, err);
+}
+
+static int on_remove(struct ssh_copy *c, const struct sftp_reply *r, struct err *err)
+{
+    if (!c->statvfs)
+        return full(c, r, err);
+    c->stage = STAGE_ROOM;
+    ssh_copy_ask_room(c);
+    return 0;
+}
+
+static int on_drain(struct ssh_copy *c, const struct sftp_reply *r, struct err *err)
+{
+    (void)r;
+    (void)err;
+    if (c->in_flight)
+        return 0;
+    c->stage = STAGE_REMOVE;
+    ssh_copy_ask_path(c, SFTP_REMOVE, item_of(c)->tmp);
+    return 0;
+}
+
+static int fail(struct ssh_copy *c, const char *what, const struct sftp_reply *r)
+{
+    cannot(c, item_of(c)->tmp, what, r, &c->why);
+    c->stage = STAGE_DRAIN;
+    ssh_copy_ask_close(c);
+    return 0;
+}
+
 static int on_write(struct ssh_copy *c, const struct sftp_reply *r, struct err *err)
 {
-    if (r->type != SFTP_STATUS || r->status != SFTP_OK)
-        return cannot(c, item_of(c)->tmp, "written", r, err);
-    return 0;
+    (void)err;
+    return r->type != SFTP_STATUS || r->status != SFTP_OK ? fail(c, "written", r) : 0;
 }
 
 static int on_mode(struct ssh_copy *c, const struct sftp_reply *r, struct err *err)
@@ -253,18 +183,19 @@ static int on_mode(struct ssh_copy *c, const struct sftp_reply *r, struct err *e
     if (r->type != SFTP_STATUS || r->status != SFTP_OK)
         return cannot(c, item_of(c)->tmp, "given its mode", r, err);
     c->stage = STAGE_CLOSE;
-    ask_close(c);
+    ssh_copy_ask_close(c);
     return 0;
 }
 
 static int on_close(struct ssh_copy *c, const struct sftp_reply *r, struct err *err)
 {
+    (void)err;
     if (r->type != SFTP_STATUS || r->status != SFTP_OK)
-        return cannot(c, item_of(c)->tmp, "closed", r, err);
+        return fail(c, "closed", r);
     close(c->fd);
     c->fd = -1;
     c->stage = STAGE_RENAME;
-    ask_rename(c, item_of(c));
+    ssh_copy_ask_rename(c, item_of(c));
     return 0;
 }
 
@@ -283,7 +214,8 @@ static int (*const on_reply[])(struct ssh_copy *c, const struct sftp_reply *r,
     [STAGE_FOLDER] = on_folder,   [STAGE_LOOK] = on_look,
     [STAGE_OPEN] = on_open,       [STAGE_WRITE] = on_write,
     [STAGE_MODE] = on_mode,       [STAGE_CLOSE] = on_close,
-    [STAGE_RENAME] = on_rename,
+    [STAGE_RENAME] = on_rename,   [STAGE_DRAIN] = on_drain,
+    [STAGE_REMOVE] = on_remove,   [STAGE_ROOM] = on_room,
 };
 
 static int take_replies(struct ssh_copy *c, struct err *err)
@@ -346,11 +278,11 @@ int ssh_copy_step(struct ssh_copy *c, struct err *err)
     if (read_replies(c, err) < 0)
         return -1;
     if (c->stage == STAGE_WRITE) {
-        if (ask_writes(c, item_of(c), err) < 0)
+        if (ssh_copy_ask_writes(c, item_of(c), err) < 0)
             return -1;
         if (c->sent == c->bytes && c->in_flight == 0) {
             c->stage = STAGE_MODE;
-            ask_mode(c, item_of(c));
+            ssh_copy_ask_mode(c, item_of(c));
         }
     }
     write_requests(c);
@@ -369,8 +301,9 @@ int64_t ssh_copy_bytes(const struct ssh_copy *c)
 
 static void add_item(struct ssh_copy *c, const struct ssh_copy_file *f)
 {
-    struct item *i = &c->item[c->n++];
+    struct ssh_copy_item *i = &c->item[c->n++];
     uint64_t mark = 0;
+    struct stat st;
 
     if (getrandom(&mark, sizeof(mark), 0) < 0)
         mark = (uint64_t)clock_ms() ^ (uint64_t)getpid() << 32;
@@ -378,6 +311,7 @@ static void add_item(struct ssh_copy *c, const struct ssh_copy_file *f)
     i->to = xasprintf("%s/%s", c->folder, f->name);
     i->tmp = xasprintf("%s.%016llx", i->to, (unsigned long long)mark);
     i->mode = f->mode & 0700;
+    i->bytes = stat(f->from, &st) == 0 ? st.st_size : 0;
 }
 
 int ssh_copy_start(struct ssh_link *link, const char *folder,
@@ -416,6 +350,7 @@ void ssh_copy_free(struct ssh_copy *c)
     if (!c)
         return;
     ssh_run_free(c->run);
+    err_release(&c->why);
     if (c->fd >= 0)
         close(c->fd);
     for (int i = 0; i < c->n; i++) {

@@ -145,19 +145,35 @@ static void parse_attrs(struct rest *r, struct sftp_reply *out)
     }
 }
 
+static int is_text(const uint8_t *bytes, size_t n, const char *text)
+{
+    return bytes && n == strlen(text) && memcmp(bytes, text, n) == 0;
+}
+
 /* Pairs of name and value follow the version. */
 static void parse_version(struct rest *r, struct sftp_reply *out)
 {
-    static const char rename[] = "posix-rename@openssh.com";
-
     while (r->n && !r->bad) {
         size_t n, m;
         const uint8_t *name = take_bytes(r, &n);
         const uint8_t *value = take_bytes(r, &m);
-        if (name && value && n == sizeof(rename) - 1 && memcmp(name, rename, n) == 0 &&
-            m == 1 && *value == '1')
-            out->posix_rename = 1;
+        out->posix_rename |=
+            is_text(name, n, "posix-rename@openssh.com") && is_text(value, m, "1");
+        out->statvfs |=
+            is_text(name, n, "statvfs@openssh.com") && is_text(value, m, "2");
     }
+}
+
+/* f_bsize, f_frsize, f_blocks, f_bfree, f_bavail and six more. */
+static void parse_room(struct rest *r, struct sftp_reply *out)
+{
+    uint64_t unit, blocks;
+
+    take_u64(r);
+    unit = take_u64(r);
+    take(r, 16);
+    blocks = take_u64(r);
+    out->room = unit && blocks > UINT64_MAX / unit ? UINT64_MAX : unit * blocks;
 }
 
 int sftp_parse(const struct str *in, struct sftp_reply *out, struct err *err)
@@ -192,6 +208,9 @@ int sftp_parse(const struct str *in, struct sftp_reply *out, struct err *err)
         break;
     case SFTP_ATTRS:
         parse_attrs(&r, out);
+        break;
+    case SFTP_EXTENDED_REPLY:
+        parse_room(&r, out);
         break;
     default:
         break;

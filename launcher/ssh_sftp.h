@@ -28,6 +28,7 @@ enum sftp_type {
     SFTP_HANDLE = 102,
     SFTP_ATTRS = 105,
     SFTP_EXTENDED = 200,
+    SFTP_EXTENDED_REPLY = 201, /* here: of statvfs@openssh.com */
 };
 
 enum { SFTP_ATTR_SIZE = 1, SFTP_ATTR_MODE = 4 };
@@ -61,6 +62,8 @@ struct sftp_reply {
     uint32_t mode;
     uint32_t version; /* SFTP_VERSION */
     int posix_rename; /* it renames over a file that exists */
+    int statvfs;      /* it tells how much room there is */
+    uint64_t room;    /* SFTP_EXTENDED_REPLY: bytes free for the user */
 };
 
 /* The first packet of `in`: 1; 0 it is not whole yet; -1 it is none (ERR_SYSTEM).
