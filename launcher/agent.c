@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "launcher/agent_copied.h"
 #include "launcher/agent_state.h"
 #include "launcher/rank_env.h"
 #include "launcher/sweep.h"
@@ -314,8 +315,11 @@ int agent_serve(const struct agent_options *o, struct err *err)
         agent_say_hello(&a, err) == 0)
         rc = 0;
     a.heard_at = a.said_at = clock_ms();
-    while (rc == 0 && !a.over)
+    agent_copied_clean();
+    while (rc == 0 && !a.over) {
+        agent_copied_touch();
         rc = turn(&a, err);
+    }
     agent_job_abandon(&a, LOST_GRACE_MS);
     close_loop(&a);
     return rc;

@@ -19,6 +19,7 @@ struct err;
 struct agent_options {
     int in, out;      /* the stream */
     const char *host; /* for tests: call this machine so (needs root); NULL: leave it */
+    const char *build; /* that is wanted, agent_build(); NULL: any */
 };
 
 /* Until the stream is at its end; 0, or -1 when that was not orderly. */

@@ -6,6 +6,8 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "launcher/agent_copied.h"
+#include "launcher/agent_files.h"
 #include "launcher/agent_state.h"
 #include "launcher/guard.h"
 #include "launcher/pmix_server.h"
@@ -36,24 +38,9 @@ static int open_server(struct agent *a, struct err *err)
     return 0;
 }
 
-static int check_folders(const struct agent_job *j, struct err *err)
-{
-    if (chdir(j->cwd) < 0)
-        return err_set(err, ERR_MISSING,
-                       "%s: %m (ranks start where muster was started: the folder must "
-                       "be there on every node)",
-                       j->cwd);
-    if (*j->dir && access(j->dir, X_OK) < 0)
-        return err_set(err, ERR_MISSING,
-                       "%s: %m (MUSTER_HOME must be on a file system that all nodes "
-                       "share)",
-                       j->dir);
-    return 0;
-}
-
 int agent_job_open(struct agent *a, struct err *err)
 {
-    const struct agent_job *j = &a->job;
+    struct agent_job *j = &a->job;
 
     a->mark = xasprintf("MUSTER_AGENT=%s.%d", j->run, j->node);
     a->proc = xcalloc((size_t)j->n_ranks + 1, sizeof(*a->proc));
@@ -61,7 +48,8 @@ int agent_job_open(struct agent *a, struct err *err)
         a->proc[i] = (struct proc){ .out = -1, .err = -1, .event = -1, .report = -1 };
     a->alive = 0;
     a->left = -1;
-    if (check_folders(j, err) < 0 || open_server(a, err) < 0)
+    if (agent_files_check(j, err) < 0 || open_server(a, err) < 0 ||
+        agent_files_write(j, a->tmpdir, err) < 0)
         return -1;
     a->phase = AGENT_READY;
     return 0;
@@ -95,6 +83,8 @@ static void finish_env(const struct agent *a, struct env *env,
     const char *guard = getenv("MUSTER_GUARD");
 
     rank_env_finish(env, start);
+    if (*a->job.program)
+        agent_copied_env(env);
     if (guard)
         env_set(env, "MUSTER_GUARD", guard);
     env_set(env, "MUSTER_AGENT", strchr(a->mark, '=') + 1);

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +14,10 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "launcher/agent_copy.h"
+#include "launcher/agent_wire.h"
+#include "launcher/frame.h"
+#include "launcher/node.h"
 #include "launcher/ssh.h"
 
 enum {
@@ -27,6 +32,10 @@ struct carrier {
     struct ssh_run *run;
     struct str to, from; /* for the host, for us */
     size_t to_done, from_done;
+    /* Until the agent greets, what the host prints may be of a shell that has no such
+     * program: it is kept back, `words` is its stderr. */
+    int greeted;
+    struct str words;
     int in_over, told_over, out_over, err_over;
     int64_t leave_by;
 };
@@ -62,7 +71,7 @@ static void read_in(struct carrier *c)
 /* -1: nobody reads us. */
 static int write_out(struct carrier *c)
 {
-    while (c->from.len > c->from_done) {
+    while (c->greeted && c->from.len > c->from_done) {
         ssize_t n =
             write(c->out, c->from.text + c->from_done, c->from.len - c->from_done);
         if (n < 0 && errno == EINTR)
@@ -91,6 +100,32 @@ static void write_host(struct carrier *c)
     }
 }
 
+static void let_through(struct carrier *c)
+{
+    c->greeted = 1;
+    if (c->words.len)
+        (void)!write(STDERR_FILENO, c->words.text, c->words.len);
+    str_clear(&c->words);
+}
+
+static void add_words(struct carrier *c, const char *bytes, size_t n)
+{
+    if (c->greeted)
+        (void)!write(STDERR_FILENO, bytes, n);
+    else if (c->words.len < FRAME_NOISE)
+        str_add(&c->words, bytes, n);
+}
+
+static void look_for_greeting(struct carrier *c)
+{
+    static const char greeting[] = FRAME_GREETING;
+
+    if (!c->greeted && c->from.len &&
+        (c->from.len > FRAME_NOISE ||
+         memmem(c->from.text, c->from.len, greeting, sizeof(greeting) - 1)))
+        let_through(c);
+}
+
 static void read_host(struct carrier *c)
 {
     char buf[1 << 15];
@@ -106,9 +141,10 @@ static void read_host(struct carrier *c)
     while (!c->err_over && n > 0) {
         n = ssh_run_read(c->run, SSH_STDERR, buf, sizeof(buf));
         if (n > 0)
-            (void)!write(STDERR_FILENO, buf, (size_t)n);
+            add_words(c, buf, (size_t)n);
         c->err_over = n < 0;
     }
+    look_for_greeting(c);
 }
 
 static void wait_for_any(struct carrier *c)
@@ -124,24 +160,35 @@ static void wait_for_any(struct carrier *c)
 
 /* ---- its end ---- */
 
-static int ended(const struct carrier *c, const char *program, struct err *err)
+static int ended(struct carrier *c, struct err *err)
 {
     int status = ssh_run_status(c->run);
 
+    let_through(c);
+    write_out(c);
     if (status == 0)
         return 0;
     if (status == 127 || status == 126)
-        return err_set(err, ERR_MISSING,
-                       "there is no muster at %s: install the same build at the same "
-                       "place on every host, or on a file system that they share",
-                       program);
+        return err_set(err, ERR_MISSING, "muster does not start there%s%s",
+                       c->words.len ? ": " : "", c->words.len ? c->words.text : "");
     /* Its own words stand on stderr already. */
     return err_set(err, status >= 1 && status <= 5 ? status : ERR_SYSTEM,
                    "its agent ended with status %d", status);
 }
 
-/* 1: go on. */
-static int turn(struct carrier *c, const char *program, struct err *err)
+/* Not there, without a library it needs, of another build, or too old to say so. */
+static int is_not_there(const struct carrier *c)
+{
+    int status = ssh_run_status(c->run);
+
+    return !c->greeted && (status == 126 || status == 127 || status == ERR_USAGE ||
+                           status == AGENT_OTHER_BUILD);
+}
+
+enum turn { TURN_OVER, TURN_ON, TURN_COPY };
+
+/* enum turn, or -1. */
+static int turn(struct carrier *c, int may_copy, struct err *err)
 {
     if (ssh_link_step(c->link, err) < 0)
         return err_wrap(err, "the connection is lost");
@@ -158,8 +205,10 @@ static int turn(struct carrier *c, const char *program, struct err *err)
         return err_set(err, ERR_SYSTEM, "the connection is lost: %s",
                        ssh_run_reason(c->run));
     case SSH_RUN_ENDED:
-        if (c->out_over && c->err_over && c->from.len == c->from_done)
-            return ended(c, program, err);
+        if (may_copy && c->out_over && c->err_over && is_not_there(c))
+            return TURN_COPY;
+        if (c->out_over && c->err_over && (!c->greeted || c->from.len == c->from_done))
+            return ended(c, err);
         break;
     default:
         break;
@@ -167,18 +216,66 @@ static int turn(struct carrier *c, const char *program, struct err *err)
     if (c->told_over && clock_ms() > c->leave_by)
         return err_set(err, ERR_TIMEOUT, "its agent does not end");
     wait_for_any(c);
-    return 1;
+    return TURN_ON;
 }
 
-static int start(struct carrier *c, const char *host, const char *program,
-                 struct err *err)
+/* ---- its beginning ---- */
+
+static void tell_progress(int64_t sent, int64_t total)
 {
-    char *argv[] = { (char *)program, (char[]){ "agent" }, (char[]){ "serve" }, NULL };
-    const char *file = getenv("MUSTER_SSH_CONFIG");
+    char line[64];
+    int n = snprintf(line, sizeof(line), NODE_PROGRESS "%lld %lld\n", (long long)sent,
+                     (long long)total);
+
+    (void)!write(STDERR_FILENO, line, (size_t)n);
+}
+
+static int start_agent(struct carrier *c, const char *script, struct err *err)
+{
+    char *argv[] = { (char[]){ "sh" }, (char[]){ "-c" }, (char *)script, NULL };
+    struct str line = STR_INIT;
+
+    ssh_add_command(&line, argv);
+    c->run = ssh_run_start(c->link, line.text, err);
+    str_release(&line);
+    return c->run ? 0 : -1;
+}
+
+/* There was none: bring it, and start again. */
+static int copy_and_start(struct carrier *c, const char *host, struct err *err)
+{
+    struct str script = STR_INIT;
+    int rc;
+
+    ssh_run_free(c->run);
+    c->run = NULL;
+    str_clear(&c->from);
+    str_clear(&c->words);
+    c->out_over = c->err_over = 0;
+    rc = agent_copy(c->link, host, c->in, tell_progress, &script, err);
+    if (rc == 0) {
+        str_addf(&script, " --build %s", agent_build());
+        rc = start_agent(c, script.text, err);
+    }
+    str_release(&script);
+    return rc;
+}
+
+/* The program at the path of this one. */
+static int start(struct carrier *c, const char *host, struct err *err)
+{
+    char self[PATH_MAX], *argv[] = { self,
+                                     (char[]){ "agent" },
+                                     (char[]){ "serve" },
+                                     (char[]){ "--build" },
+                                     (char *)agent_build(),
+                                     NULL };
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     struct str line = STR_INIT;
     struct ssh_route route;
 
-    if (ssh_route_make(host, file, &route, err) < 0 ||
+    self[n > 0 ? n : 0] = '\0';
+    if (ssh_route_make(host, getenv("MUSTER_SSH_CONFIG"), &route, err) < 0 ||
         ssh_link_start(&route, OPEN_MS, &c->link, err) < 0 ||
         ssh_link_open(c->link, err) < 0)
         return -1;
@@ -191,20 +288,23 @@ static int start(struct carrier *c, const char *host, const char *program,
 int agent_ssh(const char *host, int in, int out, struct err *err)
 {
     struct carrier c = { .in = in, .out = out };
-    char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    int rc = 1;
+    int rc = TURN_ON, may_copy = 1;
 
-    self[n > 0 ? n : 0] = '\0';
     signal(SIGPIPE, SIG_IGN);
     fcntl(in, F_SETFL, fcntl(in, F_GETFL) | O_NONBLOCK);
     fcntl(out, F_SETFL, fcntl(out, F_GETFL) | O_NONBLOCK);
-    if (start(&c, host, self, err) < 0)
+    if (start(&c, host, err) < 0)
         rc = -1;
-    while (rc > 0)
-        rc = turn(&c, self, err);
+    while (rc > 0) {
+        rc = turn(&c, may_copy, err);
+        if (rc != TURN_COPY)
+            continue;
+        may_copy = 0;
+        rc = copy_and_start(&c, host, err) < 0 ? -1 : TURN_ON;
+    }
     ssh_link_free(c.link);
     str_release(&c.to);
     str_release(&c.from);
+    str_release(&c.words);
     return rc;
 }

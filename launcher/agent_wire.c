@@ -12,17 +12,12 @@
 
 /* ---- the build ---- */
 
-const char *agent_build(void)
+uint64_t agent_hash_file(uint64_t h, const char *path)
 {
-    static char text[17];
-    uint64_t h = 0xcbf29ce484222325; /* FNV-1a over 8 bytes at a time */
     uint64_t words[8192];
     ssize_t n;
-    int fd;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-    if (*text)
-        return text;
-    fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     while (fd >= 0 && (n = read(fd, words, sizeof(words))) > 0) {
         memset((char *)words + n, 0, sizeof(words) - (size_t)n);
         for (ssize_t i = 0; i < (n + 7) / 8; i++)
@@ -30,7 +25,17 @@ const char *agent_build(void)
     }
     if (fd >= 0)
         close(fd);
-    snprintf(text, sizeof(text), "%016llx", (unsigned long long)h);
+    return h;
+}
+
+const char *agent_build(void)
+{
+    static char text[17];
+
+    if (!*text)
+        snprintf(
+            text, sizeof(text), "%016llx",
+            (unsigned long long)agent_hash_file(0xcbf29ce484222325, "/proc/self/exe"));
     return text;
 }
 
@@ -99,6 +104,9 @@ int agent_job_put(struct frame_out *o, const struct agent_job *j, struct err *er
     frame_add_text(o, j->dir);
     frame_add_text(o, j->program);
     frame_add_text(o, j->job_key);
+    frame_add_text(o, j->file);
+    frame_add_text(o, j->text);
+    put_list(o, j->needs.item, j->needs.n);
     put_list(o, j->argv.item, j->argv.n);
     frame_add_u32(o, (uint32_t)j->grace_ms);
     frame_add_u32(o, (uint32_t)j->node);
@@ -184,6 +192,9 @@ int agent_job_take(struct frame *f, struct agent_job *j, struct err *err)
     got.dir = xstrdup(frame_text(f));
     got.program = xstrdup(frame_text(f));
     got.job_key = xstrdup(frame_text(f));
+    got.file = xstrdup(frame_text(f));
+    got.text = xstrdup(frame_text(f));
+    take_list(f, &got.needs);
     take_list(f, &got.argv);
     got.grace_ms = (int)(frame_u32(f) & INT32_MAX);
     got.node = (int)(frame_u32(f) & INT32_MAX);
@@ -208,8 +219,11 @@ void agent_job_release(struct agent_job *j)
     }
     free(j->ranks);
     free(j->node_of);
+    strlist_release(&j->needs);
     strlist_release(&j->argv);
     strlist_release(&j->nodes);
+    free(j->file);
+    free(j->text);
     free(j->run);
     free(j->cwd);
     free(j->dir);

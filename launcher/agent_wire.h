@@ -40,11 +40,13 @@ struct agent_rank {
 struct agent_job {
     char *run;     /* its id; also the PMIx namespace */
     char *cwd;     /* where ranks start */
-    char *dir;     /* the run's folder: it must be there, "" : not needed */
+    char *dir;     /* the run's folder: it must be there, "": not needed */
     char *program; /* one of muster's own, beside it; "": argv[0], found by PATH */
     char *job_key;
-    struct strlist argv; /* a taken one ends with NULL */
-    int grace_ms;        /* TERM to KILL when the launcher is lost */
+    char *file, *text; /* a file (its path in argv) that the node gets as `text`; "" */
+    struct strlist needs; /* files that must be readable there */
+    struct strlist argv;  /* a taken one ends with NULL */
+    int grace_ms;         /* TERM to KILL when the launcher is lost */
     int node, n_nodes, world;
     struct strlist nodes; /* names, [n_nodes] */
     int *node_of;         /* [world] */
@@ -57,8 +59,13 @@ int agent_job_put(struct frame_out *o, const struct agent_job *j, struct err *er
 int agent_job_take(struct frame *f, struct agent_job *j, struct err *err);
 void agent_job_release(struct agent_job *j);
 
+/* The status of an agent that is of another build than the one asked for. */
+enum { AGENT_OTHER_BUILD = 76 };
+
 /* 16 hex digits over the bytes of this program, so that two builds are told apart
  * whatever they call themselves. */
 const char *agent_build(void);
+/* FNV-1a over a file, 8 bytes at a time, from h on; h itself when it cannot be read. */
+uint64_t agent_hash_file(uint64_t h, const char *path);
 
 #endif

@@ -8,8 +8,10 @@
 #include "launcher/node.h"
 #include "launcher/rank_env.h"
 #include "launcher/run_state.h"
+#include "recipes/recipe.h"
 #include "topology/place.h"
 #include "topology/topology.h"
+#include "trainer/data.h"
 
 static int fill_ranks(const struct run *run, struct agent_job *j, struct err *err)
 {
@@ -27,6 +29,30 @@ static int fill_ranks(const struct run *run, struct agent_job *j, struct err *er
     return 0;
 }
 
+/* Ranks read the recipe from a file of their own node; only checkpoints and data need a
+ * file system that all share. */
+static void fill_training(const struct run *run, struct agent_job *j)
+{
+    const struct recipe *r = run->q->recipe;
+    const char *folder = r->checkpoint.folder;
+
+    j->program = xstrdup("muster-train");
+    j->dir = xstrdup(*folder && *folder != '/' ? run->dir : "");
+    j->file = xasprintf("%s/recipe.yaml", run->dir);
+    j->text = recipe_text(r);
+    /* What matches nothing here may be on the hosts: the ranks will say. */
+    for (int i = 0; i < r->data.path.n; i++)
+        data_files(r->data.path.item[i], &j->needs, NULL);
+}
+
+static void fill_command(const struct run_request *q, struct agent_job *j)
+{
+    j->program = xstrdup(q->program ? q->program : "");
+    j->dir = xstrdup("");
+    j->file = xstrdup(q->reads ? q->reads : "");
+    j->text = q->reads ? recipe_text(q->recipe) : xstrdup("");
+}
+
 int agents_put_job(const struct run *run, const struct run_launch *l,
                    const char *job_key, int n, struct err *err)
 {
@@ -35,8 +61,6 @@ int agents_put_job(const struct run *run, const struct run_launch *l,
     const struct agents *a = run->backend_data;
     struct agent_job j = { .run = xstrdup(run->id),
                            .cwd = getcwd(NULL, 0),
-                           .dir = xstrdup(q->command ? "" : run->dir),
-                           .program = xstrdup(q->command ? "" : "muster-train"),
                            .job_key = xstrdup(job_key),
                            .grace_ms = (int)q->grace_ms,
                            .node = n,
@@ -48,6 +72,10 @@ int agents_put_job(const struct run *run, const struct run_launch *l,
     strlist_copy(&j.argv, &l->argv);
     for (int i = 0; i < p->n_nodes; i++)
         strlist_add(&j.nodes, q->topology->nodes[p->order[i]].name);
+    if (q->command)
+        fill_command(q, &j);
+    else
+        fill_training(run, &j);
     rc = fill_ranks(run, &j, err);
     if (rc == 0)
         rc = agent_job_put(&a->member[n].link->to, &j, err);

@@ -20,14 +20,18 @@ static error_t take_serve(int key, char *arg, struct argp_state *state)
 {
     struct agent_options *o = state->input;
 
-    if (key != 'h')
+    if (key == 'h')
+        o->host = arg;
+    else if (key == 'b')
+        o->build = arg;
+    else
         return ARGP_ERR_UNKNOWN;
-    o->host = arg;
     return 0;
 }
 
 static const struct argp_option serve_options[] = {
     { "host", 'h', "NAME", 0, "call this machine NAME (for tests; needs root)", 0 },
+    { "build", 'b', "ID", 0, "end with status 76 when this is another build", 0 },
     { 0 },
 };
 
@@ -51,6 +55,8 @@ static int serve(int argc, char **argv, struct err *err)
 
     if (rc != 0)
         return rc < 0 ? -1 : 0;
+    if (o.build && !str_eq(o.build, agent_build()))
+        return AGENT_OTHER_BUILD;
     rc = guard_enter(&g, &status, err);
     if (rc != 0)
         return rc < 0 ? -1 : status;

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "launcher/node_copy.h"
 
 enum { LOCAL_READY_MS = 30000, WORDS_MOST = 4000 };
 
@@ -73,6 +74,8 @@ static void read_words(struct node_link *l)
         if (l->words.len > WORDS_MOST)
             str_clear(&l->words);
         str_add(&l->words, buf, (size_t)n);
+        if (!l->greeted)
+            node_take_progress(l);
     }
 }
 
@@ -243,35 +246,48 @@ static void greet_all(struct nodes *nodes, int *open, struct err *err)
 
 static void wait_for_any(const struct nodes *nodes, int ms)
 {
-    struct pollfd *p = xcalloc((size_t)nodes->n, sizeof(*p));
+    struct pollfd *p = xcalloc((size_t)nodes->n * 2, sizeof(*p));
 
     for (int i = 0; i < nodes->n; i++) {
         const struct node_link *l = &nodes->link[i];
-        p[i].fd = l->greeted || l->lost ? -1 : l->proc.out;
-        p[i].events = POLLIN;
+        int over = l->greeted || l->lost;
+        p[2 * i] = (struct pollfd){ over ? -1 : l->proc.out, POLLIN, 0 };
+        p[2 * i + 1] = (struct pollfd){ over ? -1 : l->proc.err, POLLIN, 0 };
     }
-    poll(p, (nfds_t)nodes->n, ms);
+    poll(p, (nfds_t)nodes->n * 2, ms);
     free(p);
+}
+
+static void give_up(struct node_link *l, int64_t ready_ms, struct err *all)
+{
+    l->lost = 1;
+    if (l->to_copy)
+        err_more(all, ERR_TIMEOUT, "node %s: copying the programs there stands still",
+                 l->name);
+    else
+        err_more(all, ERR_TIMEOUT, "node %s: no answer within %lld s", l->name,
+                 (long long)(ready_ms / 1000));
 }
 
 static int meet(struct nodes *nodes, int64_t ready_ms, struct err *err)
 {
-    int64_t until = clock_ms() + ready_ms, left;
     struct err all = ERR_INIT;
-    int open;
+    int open = 1;
 
-    for (;;) {
+    for (int i = 0; i < nodes->n; i++)
+        nodes->link[i].ready_by = clock_ms() + ready_ms;
+    while (open) {
         open = 0;
         greet_all(nodes, &open, &all);
-        left = until - clock_ms();
-        if (!open || left <= 0)
-            break;
-        wait_for_any(nodes, (int)(left < 1000 ? left : 1000));
+        for (int i = 0; i < nodes->n; i++) {
+            struct node_link *l = &nodes->link[i];
+            if (!l->greeted && !l->lost && clock_ms() > l->ready_by)
+                give_up(l, ready_ms, &all);
+        }
+        nodes_show_progress(nodes);
+        if (open)
+            wait_for_any(nodes, 500);
     }
-    for (int i = 0; i < nodes->n && open; i++)
-        if (!nodes->link[i].greeted && !nodes->link[i].lost)
-            err_more(&all, ERR_TIMEOUT, "node %s: no answer within %lld s",
-                     nodes->link[i].name, (long long)(ready_ms / 1000));
     if (!all.code)
         return 0;
     err_set(err, all.code, "%s", err_text(&all));

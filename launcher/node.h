@@ -17,6 +17,10 @@
 struct err;
 struct topology;
 
+/* A line "NODE_PROGRESS sent total" (bytes) on the stderr of a carrier: it copies muster to
+ * the host. */
+#define NODE_PROGRESS "\001muster-copies "
+
 struct node_link {
     char *name;       /* the host as the user wrote it */
     struct proc proc; /* its stdout is what we read; pid 0: none */
@@ -28,7 +32,9 @@ struct node_link {
     int slots; /* ranks it may have; 0: not said */
     int busy;  /* its run reads what it says; else nodes_idle() does */
     int64_t heard_at, said_at;
-    struct str words; /* the end of what it printed on stderr */
+    int64_t ready_by;        /* it must have greeted; copying puts it off */
+    int64_t copied, to_copy; /* bytes; 0: nothing is copied */
+    struct str words;        /* the end of what it printed on stderr */
 };
 
 struct nodes {
@@ -39,7 +45,8 @@ struct nodes {
 
 /* Start an agent on every host and hear who they are.  All that fail are named at once;
  * so are two hosts that are one machine, one name on two machines, another build.
- * ready_ms: until all must have answered. */
+ * Hosts without this build get it copied (agent_copy.h), with lines that say how far it
+ * is.  ready_ms: until all must have answered, where nothing is copied. */
 int nodes_open(const struct strlist *hosts, int64_t ready_ms, struct nodes **out,
                struct err *err);
 /* `n` agents on this machine that call themselves n1, n2, ... (for tests; root). */

@@ -19,6 +19,7 @@
 #include "topology/topology.h"
 
 enum { MEET_MS = 60000, SILENCE_MS = 60000, GRACE_MS = 2000 };
+enum { RECIPE_AT = 2 }; /* its place in the command */
 
 static const char *level_text(enum level l)
 {
@@ -135,6 +136,7 @@ int preflight_run(const struct preflight *q, struct verdicts *out, struct err *e
     struct run_request r = {
         .recipe = q->recipe,
         .placement = q->placement,
+        .program = "muster-probe",
         .quiet = !q->show,
         .lines_to_stderr = 1,
         .start_timeout_ms = MEET_MS,
@@ -147,6 +149,7 @@ int preflight_run(const struct preflight *q, struct verdicts *out, struct err *e
 
     machines_request(q->machines, &r);
     r.command = argv.item;
+    r.reads = rc == 0 ? argv.item[RECIPE_AT] : NULL;
     if (rc == 0)
         rc = run_execute(&r, &result, err);
     if (rc == 0) {

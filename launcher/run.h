@@ -32,16 +32,19 @@ struct run_request {
     const struct strlist *defaults; /* NAME=VALUE of the network, before muster's own
                                        defaults of a rank's environment; or NULL */
     char **command;                 /* NULL: muster-train with the recipe */
-    const char *parent;             /* climb that started it, or NULL */
-    const char *resume;             /* checkpoint folder to continue, or NULL */
-    int quiet;                      /* do not echo the ranks' lines */
-    int verbose;                    /* say how each rank is bound, and its limits */
-    int no_bind;                    /* leave ranks on the CPUs that they come with */
-    int lines_to_stderr;            /* echo all of them there: stdout is for JSON */
-    int give_stdin, stdin_rank;     /* this rank reads our stdin; others /dev/null */
-    int64_t start_timeout_ms;       /* each meeting of all ranks; <= 0 off */
-    int64_t silence_timeout_ms;     /* no sign of life from a rank; <= 0 off */
-    int64_t grace_ms;               /* TERM to KILL; 0: RUN_GRACE_MS */
+    const char *program; /* one of muster's own that `command` starts; NULL: another */
+    const char *reads;   /* where `command` names the recipe, which hosts get as a
+                            file of their own; or NULL */
+    const char *parent;  /* climb that started it, or NULL */
+    const char *resume;  /* checkpoint folder to continue, or NULL */
+    int quiet;           /* do not echo the ranks' lines */
+    int verbose;         /* say how each rank is bound, and its limits */
+    int no_bind;         /* leave ranks on the CPUs that they come with */
+    int lines_to_stderr; /* echo all of them there: stdout is for JSON */
+    int give_stdin, stdin_rank; /* this rank reads our stdin; others /dev/null */
+    int64_t start_timeout_ms;   /* each meeting of all ranks; <= 0 off */
+    int64_t silence_timeout_ms; /* no sign of life from a rank; <= 0 off */
+    int64_t grace_ms;           /* TERM to KILL; 0: RUN_GRACE_MS */
     int64_t stop_grace_ms; /* the same when the user stops the run, so that ranks can
                               save their work; 0: grace_ms */
     /* Each event; NULL: none.  Not 0 stops the run (cause "stopped").  Besides those

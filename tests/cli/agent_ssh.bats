@@ -104,7 +104,7 @@ for line in sys.stdin:
     done
     [ "$(wc -l <steps.5)" -eq 10 ]
     cmp steps.5 "steps.$((${#D} + 12))"
-    ls "$D"/shared/home/runs/tiny*/ranks | grep -qx node4.3.log
+    [ "$(grep -o '"node":[^,]*' "$D"/shared/home/runs/tiny*/plan.json | tr -d '" ' | sort | uniq -c | grep -c ' 1 node:node[1-4]')" -eq 4 ]
 }
 
 @test "ssh: an unknown or changed key is refused before anything starts" {

@@ -4,6 +4,8 @@
 #   ssh.sh exec DIR CMD...    run CMD as the ordinary user `lab` on the login node
 #   ssh.sh on DIR I CMD...    run CMD as root of host I (0: the login node)
 #   ssh.sh stop DIR           end every process of the lab
+#   ssh.sh slow DIR I RATE    a token bucket of RATE ("1mbit") on what goes to and comes
+#                             from host I; "off" takes it away
 # Status 3: it cannot be had here; the reason is on stderr.
 #
 # A host is a set of namespaces (network, UTS, mounts, processes, IPC) inside those of the
@@ -13,6 +15,8 @@
 #           `lab` on ports 22 and 2200
 # Every host sees /mnt/lab (the home of lab), /mnt/shared (one folder for all),
 # /mnt/muster (this repository) and /mnt/build (the build folder O).
+# With BARE=1 a host has a root folder of its own instead: a shell, a few of coreutils, glibc
+# and sshd, no muster and none of its libraries; /mnt/lab and /mnt/shared are as above.
 # lab's home on the login node holds .ssh/id_ed25519 (let in by every host) and
 # .ssh/known_hosts (every host by name and address, on both ports).
 # As root, lab is user 2000; else it is the caller, seen as user 2000 inside.
@@ -64,6 +68,7 @@ write_keys()
     printf 'nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n' >>"$D/passwd"
     printf 'root:x:0:\nlab:x:%s:\nnogroup:x:65534:\n' $uid >"$D/group"
     sshd=$(find_sshd)
+    [ -z "${BARE:-}" ] || make_bare
     i=0
     while [ $((i += 1)) -le "$N" ]; do write_host $i; done
     [ "$(id -u)" -ne 0 ] || chown -R $uid:$uid "$D"/home "$D"/shared "$D"/h[0-9]*
@@ -102,7 +107,7 @@ C
 # --- inside the namespaces of a machine: what it sees
 dress()
 { # dress FOLDER [BOOT_ID]
-    mkdir -p "$D/mnt/lab" "$D/mnt/shared" "$D/mnt/host" "$D/mnt/muster" "$D/mnt/build"
+    mkdir -p "$D/mnt/lab" "$D/mnt/shared" "$D/mnt/host" "$D/mnt/muster" "$D/mnt/build" "$D/mnt/bare"
     mount --bind "$D/passwd" /etc/passwd
     mount --bind "$D/group" /etc/group
     mount --bind "$D/hosts" /etc/hosts
@@ -120,9 +125,9 @@ dress()
 as_lab()
 { # in the place of this shell
     if [ "$uid_outside" -eq 0 ]; then
-        exec setpriv --reuid $uid --regid $uid --clear-groups "$@"
+        exec chroot --userspec=$uid:$uid --groups=$uid "$root" "$@"
     else
-        exec unshare --user --map-user=$uid --map-group=$uid "$@"
+        exec unshare --user --map-user=$uid --map-group=$uid --root="$root" "$@"
     fi
 }
 
@@ -133,6 +138,11 @@ run_host()
 { # process 1 of host I; its eth0 comes from the login node
     hostname "node$1"
     dress "$D/h$1" "$D/h$1/boot_id"
+    root=/
+    if [ -d "$D/bare" ]; then
+        root=/mnt/bare
+        dress_bare "$1"
+    fi
     mount --bind "$D/h$1/tmp" /tmp
     cd /
     until ip link show eth0 >/dev/null 2>&1; do sleep 0.02; done
@@ -164,6 +174,61 @@ run_login()
         ip link set v$i master lab0 up
     done
     stay
+}
+
+# --- bare hosts: what they have, from what this machine has
+bare_programs='sh env cat uname head rm chmod mkdir echo ls df touch grep sed true false date stat
+    wc sleep hostname id seq ln cp mv getent getconf'
+
+bare_file()
+{ # with the libraries it loads, each at its place
+    for file in "$1" $(ldd "$1" 2>/dev/null | grep -o '/[^ ]*'); do
+        [ ! -e "$D/bare$file" ] || continue
+        mkdir -p "$D/bare${file%/*}"
+        cp -L "$file" "$D/bare$file"
+    done
+}
+
+make_bare()
+{
+    b=$D/bare
+    mkdir -p "$b/usr" "$b/proc" "$b/sys" "$b/dev" "$b/tmp" "$b/etc" "$b/run/sshd" \
+        "$b/mnt/build/lab" "$b/mnt/lab" "$b/mnt/shared" "$b/mnt/host"
+    touch "$b/etc/passwd" "$b/etc/group" "$b/etc/hosts"
+    for dir in bin sbin lib lib64; do
+        mkdir -p "$b/usr/$dir"
+        if [ -L /$dir ]; then ln -s usr/$dir "$b/$dir"; else mkdir -p "$b/$dir"; fi
+    done
+    for p in $bare_programs; do
+        bare_file "$(command -v "$(type "$p" | grep -q builtin && echo "/usr/bin/$p" || echo "$p")")"
+    done
+    case $sshd in
+    /mnt/build/*) LD_LIBRARY_PATH=$O/lab/sshd/usr/lib/$(uname -m)-linux-gnu bare_file "$O${sshd#/mnt/build}"
+        rm -rf "$b$O" ;;
+    *) bare_file "$sshd"
+        for part in session auth; do
+            [ ! -x /usr/lib/openssh/sshd-$part ] || bare_file /usr/lib/openssh/sshd-$part
+        done ;;
+    esac
+    c=$(ldd /usr/bin/env | grep -o '/[^ ]*libc\.so\.[0-9]*')
+    for l in m resolv dl pthread rt util anl nss_files; do
+        for file in "${c%/*}/lib$l.so."[0-9]*; do [ ! -e "$file" ] || bare_file "$file"; done
+    done
+    echo 'passwd: files' >"$b/etc/nsswitch.conf"
+    printf 'group: files\nhosts: files\n' >>"$b/etc/nsswitch.conf"
+}
+
+# in the namespaces of a host
+dress_bare()
+{ # dress_bare I
+    mount --bind "$D/bare" /mnt/bare
+    for dir in proc sys dev; do mount --rbind /$dir "/mnt/bare/$dir"; done
+    for file in passwd group hosts; do mount --bind "$D/$file" "/mnt/bare/etc/$file"; done
+    mount --bind "$D/h$1/tmp" /mnt/bare/tmp
+    mount --bind "$D/h$1/home" /mnt/bare/mnt/lab
+    mount --bind "$D/shared" /mnt/bare/mnt/shared
+    mount --bind "$D/h$1" /mnt/bare/mnt/host
+    [ ! -d "$O/lab" ] || mount --bind "$O/lab" /mnt/bare/mnt/build/lab
 }
 
 # --- from outside
@@ -238,6 +303,21 @@ on_host()
     fi
 }
 
+# Both ways: what the bridge sends to the host, and what the host sends.
+slow()
+{
+    for where in "0 v$1" "$1 eth0"; do
+        # shellcheck disable=SC2086 # a host and an interface
+        set -- $where "$1" "$2"
+        if [ "$4" = off ]; then
+            on_host "$1" tc qdisc del dev "$2" root
+        else
+            on_host "$1" tc qdisc add dev "$2" root tbf rate "$4" burst 16kb latency 400ms
+        fi
+        shift 2
+    done
+}
+
 verb=${1:-}
 [ $# -gt 0 ] && shift
 case $verb in
@@ -245,7 +325,8 @@ start) N=$1 D=$2 && start ;;
 stop) D=$1 && stop ;;
 exec) D=$1 && shift && lab_exec "$@" ;;
 on) D=$1 && shift && on_host "$@" ;;
+slow) D=$1 && slow "$2" "$3" ;;
 _login) N=$1 D=$2 sshd=$3 uid_outside=$4 && run_login ;;
 _host) D=$2 sshd=$3 uid_outside=$4 && run_host "$1" ;;
-*) echo 'usage: ssh.sh start N DIR | exec DIR CMD... | on DIR I CMD... | stop DIR' >&2 && exit 2 ;;
+*) echo 'usage: ssh.sh start N DIR | exec DIR CMD... | on DIR I CMD... | slow DIR I RATE | stop DIR' >&2 && exit 2 ;;
 esac

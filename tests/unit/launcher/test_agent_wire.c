@@ -21,6 +21,9 @@ static const struct agent_job model = { .run = T("r-1"),
                                         .dir = T(""),
                                         .program = T("muster-train"),
                                         .job_key = T("k"),
+                                        .file = T("/r/recipe.yaml"),
+                                        .text = T("name: \xc3\xa9\n"),
+                                        .needs = { names, 1 },
                                         .argv = { argv, 5 },
                                         .grace_ms = 5000,
                                         .node = 1,
@@ -62,6 +65,10 @@ static void test_job(void **state)
     f = only(&in, &o);
     assert_ok(agent_job_take(&f, &got, &err), &err);
     assert_string_equal(got.run, "r-1");
+    assert_string_equal(got.file, "/r/recipe.yaml");
+    assert_string_equal(got.text, "name: \xc3\xa9\n");
+    assert_int_equal(got.needs.n, 1);
+    assert_string_equal(got.needs.item[0], "n1");
     assert_int_equal(got.argv.n, 5);
     for (int i = 0; i < 5; i++)
         assert_string_equal(got.argv.item[i], sent.argv.item[i]);

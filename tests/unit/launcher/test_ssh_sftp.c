@@ -29,6 +29,36 @@ static void test_request(void **state)
     str_release(&out);
 }
 
+/* statvfs@openssh.com: eleven numbers, of which the unit and the free blocks count. */
+static void test_room(void **state)
+{
+    struct str in = STR_INIT;
+    struct err err = ERR_INIT;
+    struct sftp_reply r;
+    size_t b = sftp_begin(&in, SFTP_EXTENDED_REPLY, 3);
+
+    (void)state;
+    for (uint64_t i = 0; i < 11; i++)
+        sftp_add_u64(&in, i == 0 ? 1 : i == 1 ? 4096 : i == 4 ? 1000 : 77);
+    sftp_end(&in, b);
+    assert_int_equal(sftp_parse(&in, &r, &err), 1);
+    assert_int_equal(r.type, SFTP_EXTENDED_REPLY);
+    assert_int_equal(r.room, 4096000);
+    str_clear(&in);
+    b = sftp_begin(&in, SFTP_EXTENDED_REPLY, 3);
+    for (int i = 0; i < 11; i++)
+        sftp_add_u64(&in, UINT64_MAX);
+    sftp_end(&in, b);
+    assert_int_equal(sftp_parse(&in, &r, &err), 1);
+    assert_true(r.room == UINT64_MAX);
+    str_clear(&in);
+    b = sftp_begin(&in, SFTP_EXTENDED_REPLY, 3);
+    sftp_add_u64(&in, 1);
+    sftp_end(&in, b);
+    assert_err(sftp_parse(&in, &r, &err), &err, ERR_SYSTEM, "cut short");
+    str_release(&in);
+}
+
 static void test_replies(void **state)
 {
     struct str in = LITERAL("\0\0\0\x11\x65\0\0\0\x09\0\0\0\3\0\0\0\4no\ng");
@@ -103,9 +133,8 @@ static void test_malformed(void **state)
 int main(void)
 {
     const struct CMUnitTest t[] = {
-        cmocka_unit_test(test_request),
-        cmocka_unit_test(test_replies),
-        cmocka_unit_test(test_version),
+        cmocka_unit_test(test_request),   cmocka_unit_test(test_replies),
+        cmocka_unit_test(test_room),      cmocka_unit_test(test_version),
         cmocka_unit_test(test_malformed),
     };
 
