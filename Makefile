@@ -107,7 +107,7 @@ LIBS := $(foreach l,launcher checks trainer topology recipes,$(if $(call objs,$(
 UNIT_LIBS := $(call pkg_libs,cmocka)
 
 .DEFAULT_GOAL := all
-.PHONY: all programs cuda demo test unit cli replay bench fuzz soak lint format config help clean deps install FORCE
+.PHONY: all programs cuda demo test unit cli replay bench fuzz soak lab-512 lint format config help clean deps install FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -244,6 +244,10 @@ fuzz-run: $(FUZZ)
 	$(Q)for f in $(FUZZ); do mkdir -p $(O)/corpus/$${f##*/fuzz_}; $$f -max_total_time=$(or $(FUZZ_SECONDS),60) \
 	    -max_len=65536 -print_final_stats=1 $(O)/corpus/$${f##*/fuzz_} tests/fuzz/corpus/$${f##*/fuzz_} || exit 1; done
 
+lab-512: deps programs ## launch 512 simulated ranks on 64 virtual nodes of a real Slurm here, and print its figures
+	$(Q)sh tests/deps.sh test
+	$(Q)O='$(abspath $(O))' bash tests/lab/large.sh
+
 soak: deps ## the long counts: random kills, fuzzing (SEED, COUNT, FUZZ_SECONDS); resumable
 	$(Q)$(MAKE) --no-print-directory programs soak-run
 soak-run: programs $(UNITS) $(FUZZ) $(HELPERS)
@@ -256,7 +260,7 @@ lint: $(O)/gen/cmds.inc ## layering, dependency and size rules; format; headers;
 	$(Q)for h in $(filter %.h,$(C_FILES)); do \
 	    $(CC) $(OURS) $(CPPFLAGS) -std=gnu11 -fsyntax-only -x c $$h || { echo "$$h does not stand alone"; exit 1; }; done
 	$(Q)printf '%s\n' $(SRCS) $(MAINS) | xargs -P2 -I{} clang-tidy --quiet {} -- $(OURS) $(CPPFLAGS) -std=gnu11 2>/dev/null
-	$(Q)shellcheck -s sh tests/*.sh tests/lint/*.sh tests/lab/*.sh && shellcheck -s bash .ci/run tests/soak/*.sh
+	$(Q)shellcheck -s sh tests/*.sh tests/lint/*.sh $(filter-out tests/lab/large.sh,$(wildcard tests/lab/*.sh)) && shellcheck -s bash .ci/run tests/soak/*.sh tests/lab/large.sh
 
 format: ## rewrite the sources in the house style
 	clang-format -i $(C_FILES)
@@ -268,7 +272,7 @@ config: ## what will be built, and why
 	@echo 'cuda  $(if $(filter 1,$(CUDA)),$(NVCC),no)   nccl $(NCCL)   cudnn $(CUDNN)   libssh $(LIBSSH)'
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo; echo '  MODE=release|debug|asan|tsan|cov|fuzz  CC=gcc|clang  CUDA=0|1  NCCL=0|1  CUDNN=0|1  LIBSSH=0|1  V=1  O=dir'
 
 clean: ## remove build/

@@ -245,7 +245,7 @@ stop()
 {
     [ -e "$D/pid" ] || return 0
     pid=$(cat "$D/pid")
-    case $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null) in
+    case $(ps -o args= -p "$pid") in
     *slurm.sh\ inside*) kill -KILL "$pid" ;;
     esac
     while grep -qs 'State:[[:space:]]*[^Z]' "/proc/$pid/status"; do sleep 0.05; done
