@@ -116,9 +116,25 @@ static int set_text(const struct field *f, void *at, const char *text, struct er
     return 0;
 }
 
+/* A variable's value may hold anything but a zero byte. */
+static int check_pair(const struct field *f, const char *text, struct err *err)
+{
+    size_t n = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                            "0123456789_");
+
+    if (!text_is_utf8(text))
+        return err_set(err, ERR_USAGE, "%s: the text is not UTF-8", f->key);
+    if (n == 0 || text[n] != '=' || (*text >= '0' && *text <= '9'))
+        return err_set(
+            err, ERR_USAGE,
+            "%s: '%s' is not NAME=VALUE with a name of letters, digits and _", f->key,
+            text);
+    return 0;
+}
+
 static int add_text(const struct field *f, void *at, const char *text, struct err *err)
 {
-    if (check_text(f, text, err) < 0)
+    if ((f->pairs ? check_pair : check_text)(f, text, err) < 0)
         return -1;
     strlist_add(at, text);
     return 0;

@@ -36,6 +36,7 @@ struct field {
     const char *const *words;
     int n_words;
     int swept;       /* may stand in scale.sweep */
+    int pairs;       /* of FIELD_TEXTS: NAME=VALUE, in a file NAME: value as well */
     const char *def; /* as text; NULL: none (the preset gives it) */
     const char *doc;
 };

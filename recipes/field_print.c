@@ -21,7 +21,7 @@ static const char *const type_names[] = {
 
 const char *field_type_name(const struct field *f)
 {
-    return type_names[f->type];
+    return f->pairs ? "NAME: text" : type_names[f->type];
 }
 
 static void range_numbers(const struct field *f, struct str *out)

@@ -10,6 +10,7 @@ static const char *const ac_words[] = { "none", "selective", "full" };
 static const char *const decay_words[] = { "constant", "linear", "cosine", "sqrt" };
 static const char *const device_words[] = { "auto", "cpu", "cuda", "sim" };
 static const char *const backend_words[] = { "auto", "local", "ssh", "slurm" };
+static const char *const container_words[] = { "pyxis", "apptainer" };
 static const char *const batch_words[] = { "constant", "per_gpu" };
 static const char *const strategy_words[] = { "hierarchical", "predicted",
                                               "exhaustive" };
@@ -152,7 +153,36 @@ const struct field fields[] = {
       .doc = "a cluster specification; empty: look at what is there" },
     { AT(cluster.hosts), FIELD_TEXTS, .doc = "nodes for the ssh backend" },
     { NAMED("cluster.slurm.args", cluster.slurm_args), FIELD_TEXTS,
-      .doc = "added to every srun and salloc" },
+      .doc = "more options of salloc, sbatch and srun, each given to those that take "
+             "it" },
+    { NAMED("cluster.slurm.partition", cluster.slurm_partition), FIELD_TEXT, .def = "",
+      .doc = "of the job; empty, here and below: Slurm's default" },
+    { NAMED("cluster.slurm.account", cluster.slurm_account), FIELD_TEXT, .def = "",
+      .doc = "what the job is charged to" },
+    { NAMED("cluster.slurm.qos", cluster.slurm_qos), FIELD_TEXT, .def = "",
+      .doc = "quality of service" },
+    { NAMED("cluster.slurm.time", cluster.slurm_time), FIELD_TEXT, .def = "",
+      .doc = "time limit of the job: 30:00, 2h, 1-12:00:00, unlimited" },
+    { NAMED("cluster.slurm.constraint", cluster.slurm_constraint), FIELD_TEXT,
+      .def = "", .doc = "features that nodes must have" },
+    { NAMED("cluster.slurm.exclude", cluster.slurm_exclude), FIELD_TEXT, .def = "",
+      .doc = "nodes to leave out, a host list" },
+    { NAMED("cluster.slurm.reservation", cluster.slurm_reservation), FIELD_TEXT,
+      .def = "", .doc = "run inside it" },
+    { NAMED("cluster.slurm.gres", cluster.slurm_gres), FIELD_TEXT, .def = "",
+      .doc = "of each node; empty: gpu:N for N ranks on a node; none: nothing" },
+    { NAMED("cluster.slurm.env", cluster.slurm_env), FIELD_TEXTS, .pairs = 1,
+      .doc = "variables of the ranks under Slurm, byte for byte" },
+    { NAMED("cluster.slurm.setup", cluster.slurm_setup), FIELD_TEXTS,
+      .doc = "a command and its arguments (no shell), run once on each node before the "
+             "ranks" },
+    { NAMED("cluster.slurm.container_image", cluster.container_image), FIELD_TEXT,
+      .def = "", .doc = "what ranks run in; empty: no container" },
+    { NAMED("cluster.slurm.container_mounts", cluster.container_mounts), FIELD_TEXTS,
+      .doc = "SOURCE:TARGET of the container" },
+    { NAMED("cluster.slurm.container_runtime", cluster.container),
+      WORDS(container_words), .def = "pyxis",
+      .doc = "pyxis: options of srun, for Enroot; apptainer: it starts the ranks" },
 
     { AT(checks.level), WORDS(level_words), .def = "standard",
       .doc = "preflight before a launch" },

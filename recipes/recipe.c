@@ -106,24 +106,39 @@ int recipe_unknown_key(const char *key, struct err *err)
     return -1;
 }
 
-/* "[a, b]" as YAML, "a,b" by its commas: replaces the list whole or not at all. */
+static int add_element(const struct field *f, struct recipe *r,
+                       const struct yaml_node *name, const struct yaml_node *v,
+                       struct err *err)
+{
+    char *pair;
+    int rc;
+
+    if (v->kind != YAML_SCALAR)
+        return err_set(err, ERR_USAGE, "%s: the list holds %s", f->key,
+                       yaml_kind_name(v->kind));
+    if (!name)
+        return field_add(f, r, v->text, v->quoted, err);
+    pair = xasprintf("%s=%s", name->text, v->text);
+    rc = field_add(f, r, pair, v->quoted, err);
+    free(pair);
+    return rc;
+}
+
+/* "[a, b]" as YAML, "a,b" by its commas, "{A: b}" for pairs: replaces the list whole or
+ * not at all. */
 static int set_list(struct recipe *r, const struct field *f, const char *text,
                     struct err *err)
 {
-    char *yaml = text[0] == '[' ? xstrdup(text) : xasprintf("[%s]", text);
+    int whole = text[0] == '[' || (f->pairs && text[0] == '{');
+    char *yaml = whole ? xstrdup(text) : xasprintf("[%s]", text);
     struct yaml_node *root = NULL;
     struct recipe fresh = { 0 };
     int rc = yaml_tree_parse(yaml, strlen(yaml), f->key, &root, err);
 
     free(yaml);
-    for (int i = 0; rc == 0 && i < root->n; i++) {
-        const struct yaml_node *v = root->value[i];
-        if (v->kind != YAML_SCALAR)
-            rc = err_set(err, ERR_USAGE, "%s: the list holds %s", f->key,
-                         yaml_kind_name(v->kind));
-        else
-            rc = field_add(f, &fresh, v->text, v->quoted, err);
-    }
+    for (int i = 0; rc == 0 && i < root->n; i++)
+        rc = add_element(f, &fresh, root->kind == YAML_MAPPING ? root->key[i] : NULL,
+                         root->value[i], err);
     yaml_tree_free(root);
     if (rc == 0) {
         field_clear(f, r);

@@ -28,6 +28,7 @@ enum dtype { DTYPE_FLOAT32, DTYPE_BFLOAT16 };
 enum decay { DECAY_CONSTANT, DECAY_LINEAR, DECAY_COSINE, DECAY_SQRT };
 enum device { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA, DEVICE_SIM };
 enum backend { BACKEND_AUTO, BACKEND_LOCAL, BACKEND_SSH, BACKEND_SLURM };
+enum container { CONTAINER_PYXIS, CONTAINER_APPTAINER };
 enum batch_rule { BATCH_CONSTANT, BATCH_PER_GPU };
 enum strategy { STRATEGY_HIERARCHICAL, STRATEGY_PREDICTED, STRATEGY_EXHAUSTIVE };
 enum routing_kind { ROUTING_NATURAL, ROUTING_BALANCED, ROUTING_SKEWED, ROUTING_REPLAY };
@@ -104,6 +105,15 @@ struct recipe {
         char *file; /* a cluster specification; "" : look at what is there */
         struct strlist hosts;
         struct strlist slurm_args;
+        /* of the job: "" leaves it to Slurm */
+        char *slurm_partition, *slurm_account, *slurm_qos, *slurm_time;
+        char *slurm_constraint, *slurm_exclude, *slurm_reservation;
+        char *slurm_gres;           /* of a node; "": gpu:N; "none" */
+        struct strlist slurm_env;   /* NAME=VALUE for every rank */
+        struct strlist slurm_setup; /* argv, run on each node before the ranks */
+        enum container container;
+        char *container_image; /* "": none */
+        struct strlist container_mounts;
     } cluster;
     struct {
         enum level level;

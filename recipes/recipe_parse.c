@@ -174,10 +174,36 @@ static void add_element(struct reader *rd, const struct field *f,
     free(text);
 }
 
+/* NAME: value, which is NAME=value in the list. */
+static void add_pair(struct reader *rd, const struct field *f,
+                     const struct yaml_node *name, const struct yaml_node *value)
+{
+    struct err e = ERR_INIT;
+    int quoted = 0;
+    char *key = xasprintf("%s.%s", f->key, name->text), *pair;
+    char *text = scalar(rd, key, value, &quoted);
+
+    free(key);
+    if (name->first_line)
+        add_problem(rd, name->line, "%s: %s repeats the one on line %d", f->key,
+                    name->text, name->first_line);
+    if (!text)
+        return;
+    pair = xasprintf("%s=%s", name->text, text);
+    if (field_add(f, &rd->r, pair, quoted, &e) < 0)
+        add_error(rd, name->line, &e);
+    free(pair);
+    free(text);
+}
+
 static void set_list(struct reader *rd, const struct field *f,
                      const struct yaml_node *n)
 {
     field_clear(f, &rd->r);
+    for (int i = 0; f->pairs && n->kind == YAML_MAPPING && i < n->n; i++)
+        add_pair(rd, f, n->key[i], n->value[i]);
+    if (f->pairs && n->kind == YAML_MAPPING)
+        return;
     if (n->kind != YAML_SEQUENCE) {
         add_element(rd, f, n);
         return;

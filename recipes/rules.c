@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "recipes/field.h"
 #include "recipes/recipe.h"
+#include "recipes/value.h"
 
 void rules_break(struct rules *rules, const char *key, const char *fmt, ...)
 {
@@ -93,6 +94,22 @@ static void check_scale(struct rules *rules, const struct recipe *r)
                         (long long)r->scale.rungs.item[i - 1]);
 }
 
+static void check_slurm(struct rules *rules, const struct recipe *r)
+{
+    const char *time = r->cluster.slurm_time;
+    struct err e = ERR_INIT;
+    int64_t s = 1;
+
+    if (*time && strcmp(time, "unlimited") != 0 &&
+        (value_duration(time, &s, &e) < 0 || s < 1))
+        rules_break(rules, "cluster.slurm.time", "%s",
+                    s < 1 ? "a job without time" : err_text(&e));
+    if (r->cluster.container_mounts.n && !*r->cluster.container_image)
+        rules_break(rules, "cluster.slurm.container_mounts",
+                    "mounts without a cluster.slurm.container_image");
+    err_release(&e);
+}
+
 void rules_check_recipe(struct rules *rules, const struct recipe *r)
 {
     int64_t global = r->training.global_batch_size;
@@ -113,6 +130,7 @@ void rules_check_recipe(struct rules *rules, const struct recipe *r)
     check_data(rules, r);
     check_debug(rules, r);
     check_scale(rules, r);
+    check_slurm(rules, r);
 }
 
 struct listing {

@@ -113,6 +113,46 @@ static void test_dotted_keys_are_the_same_keys(void **state)
                 "r.yaml:3: training.steps was already set on line 2");
 }
 
+/* cluster.slurm.env: any bytes but zero, written either way, printed and read back. */
+static void test_variables_of_ranks(void **state)
+{
+    struct recipe r =
+        parse(TINY "cluster: {slurm: {env: {HCA: \"mlx5_0,mlx5_1\", N: 1, E: \"\",\n"
+                   "  L: \"a\\nb\\tc\", U: \"\xc3\xa9 'q' \\\"d\\\" $x\"}}}\n");
+    static const char *const want[] = { "HCA=mlx5_0,mlx5_1", "N=1", "E=", "L=a\nb\tc",
+                                        "U=\xc3\xa9 'q' \"d\" $x" };
+    struct err err = ERR_INIT;
+
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        char *text = recipe_text(&r);
+        assert_int_equal(r.cluster.slurm_env.n, 5);
+        for (int i = 0; i < 5; i++)
+            assert_string_equal(r.cluster.slurm_env.item[i], want[i]);
+        recipe_release(&r);
+        r = parse(text);
+        free(text);
+    }
+    assert_ok(recipe_set(&r, "cluster.slurm.env", "{A: 'x,y', B: ''}", &err), &err);
+    assert_int_equal(r.cluster.slurm_env.n, 2);
+    assert_string_equal(r.cluster.slurm_env.item[0], "A=x,y");
+    assert_err(recipe_set(&r, "cluster.slurm.env", "[=x]", &err), &err, ERR_USAGE,
+               "'=x' is not NAME=VALUE");
+    recipe_release(&r);
+    parse_fails(TINY "cluster: {slurm: {env: {A: 1, A: 2, B.C: 3, D: }}}\n",
+                "r.yaml:2: cluster.slurm.env: A repeats the one on line 2\n"
+                "r.yaml:2: cluster.slurm.env: 'B.C=3' is not NAME=VALUE with a name of "
+                "letters, "
+                "digits and _\n"
+                "r.yaml:2: cluster.slurm.env.D has no value (an empty text is \"\")");
+    parse_fails(TINY "cluster: {slurm: {time: soon, container_mounts: [\"/a:/b\"]}}\n",
+                "r.yaml:2: cluster.slurm.time: 'soon' is not a duration (minutes, "
+                "minutes:seconds, hours:minutes:seconds, "
+                "days-hours:minutes:seconds, or 90s)\n"
+                "r.yaml:2: cluster.slurm.container_mounts: mounts without a "
+                "cluster.slurm.container_image");
+}
+
 static void test_rules_across_keys(void **state)
 {
     (void)state;
@@ -433,6 +473,7 @@ int main(void)
         cmocka_unit_test(test_all_problems_with_lines),
         cmocka_unit_test(test_e01_e04_in_a_recipe),
         cmocka_unit_test(test_dotted_keys_are_the_same_keys),
+        cmocka_unit_test(test_variables_of_ranks),
         cmocka_unit_test(test_rules_across_keys),
         cmocka_unit_test(test_variables),
         cmocka_unit_test(test_sweep),
