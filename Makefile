@@ -23,6 +23,16 @@ endif
 # libssh reads keys and speaks the protocol; libcrypto (which it stands on) hashes names.
 LIBSSH ?= $(if $(filter 1,$(call found,libssh)),$(call found,libcrypto),0)
 
+# libslurm is loaded at run time; of its header one major version is known, that of the
+# library which a program of this machine links (its soname's number).
+SLURM_SO := $(if $(filter 0,$(SLURM)),,$(shell t=$$(mktemp) && \
+    printf '%s\n' '#include <slurm/slurm.h>' 'int main(void) { return !slurm_api_version(); }' | \
+    $(CC) -x c - -o $$t -lslurm 2>/dev/null && readelf -d $$t | sed -n 's/.*\[libslurm\.so\.\([0-9]*\)\].*/\1/p'; rm -f $$t))
+SLURM ?= $(if $(SLURM_SO),1,0)
+ifeq ($(SLURM)$(SLURM_SO),1)
+  $(error SLURM=1, but a program with <slurm/slurm.h> does not link: install libslurm-dev)
+endif
+
 NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(shell ls /usr/local/cuda/bin/nvcc 2>/dev/null))
 CUDA_HOME := $(if $(NVCC),$(abspath $(dir $(shell readlink -f $(NVCC)))..))
 CUDA_FLAGS := $(if $(NVCC),-I$(CUDA_HOME)/include -L$(CUDA_HOME)/lib64 -L$(CUDA_HOME)/lib64/stubs)
@@ -86,6 +96,7 @@ CUS   := $(if $(filter 1,$(CUDA)),$(sort $(wildcard trainer/*.cu)))
 # Without libssh, one file stands in the place of its door and refuses.
 SSH_DOOR := $(patsubst %,launcher/ssh_%.c,link run tcp hop trust auth tunnel)
 SRCS  := $(filter-out $(if $(filter 1,$(LIBSSH)),launcher/ssh_absent.c,$(SSH_DOOR)),$(SRCS))
+SRCS  := $(filter-out launcher/slurm_$(if $(filter 1,$(SLURM)),absent,lib).c,$(SRCS))
 CUDA_C := $(sort $(wildcard trainer/*_cuda.c trainer/*_nccl*.c trainer/*_cudnn.c))
 SRCS  := $(filter-out $(CUDA_C),$(SRCS))
 CUDA_C := $(if $(filter 1,$(CUDA)),$(if $(filter 1,$(NCCL)),$(CUDA_C),$(filter-out trainer/coll_nccl%,$(CUDA_C))))
@@ -129,6 +140,7 @@ $(O)/%.o: %.c $(O)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(OURS) $(CPPFLAGS) $(ALL_CFLAGS) $(EXTRA) -MMD -MP -c -o $@ $<
 
+$(O)/launcher/slurm_lib.o: EXTRA = -DSLURM_SO_MAJOR=$(SLURM_SO)
 $(O)/launcher/main.o: $(O)/gen/cmds.inc
 $(O)/gen/cmds.inc: FORCE
 	$(Q)mkdir -p $(@D)
@@ -269,11 +281,11 @@ config: ## what will be built, and why
 	@echo 'mode  $(MODE), into $(O)'
 	@echo 'cc    $(CC) $(ALL_CFLAGS)'
 	@echo 'pmix  $(shell $(PKG_CONFIG) --modversion pmix)   mpi $(shell $(PKG_CONFIG) --modversion ompi-c)   blas $(shell $(PKG_CONFIG) --modversion openblas)'
-	@echo 'cuda  $(if $(filter 1,$(CUDA)),$(NVCC),no)   nccl $(NCCL)   cudnn $(CUDNN)   libssh $(LIBSSH)'
+	@echo 'cuda  $(if $(filter 1,$(CUDA)),$(NVCC),no)   nccl $(NCCL)   cudnn $(CUDNN)   libssh $(LIBSSH)   libslurm $(or $(SLURM_SO),0)'
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
-	@echo; echo '  MODE=release|debug|asan|tsan|cov|fuzz  CC=gcc|clang  CUDA=0|1  NCCL=0|1  CUDNN=0|1  LIBSSH=0|1  V=1  O=dir'
+	@echo; echo '  MODE=release|debug|asan|tsan|cov|fuzz  CC=gcc|clang  CUDA=0|1  NCCL=0|1  CUDNN=0|1  LIBSSH=0|1  SLURM=0|1  V=1  O=dir'
 
 clean: ## remove build/
 	rm -rf build

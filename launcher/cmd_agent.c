@@ -11,6 +11,7 @@
 #include "launcher/agent_wire.h"
 #include "launcher/cmd.h"
 #include "launcher/guard.h"
+#include "launcher/slurm_helper.h"
 #include "launcher/task_agent.h"
 
 /* ---- serve ---- */
@@ -91,14 +92,19 @@ static int exec(int argc, char **argv, struct err *err)
     return task_exec(err);
 }
 
+/* ---- slurm: the process that libslurm lives in ---- */
+
+static int slurm(int argc, char **argv, struct err *err)
+{
+    return slurm_helper(argc - 1, argv + 1, err);
+}
+
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv, struct err *err);
 } verbs[] = {
-    { "serve", serve },
-    { "ssh", ssh },
-    { "build", build },
-    { "exec", exec },
+    { "serve", serve }, { "ssh", ssh },     { "build", build },
+    { "exec", exec },   { "slurm", slurm },
 };
 
 static int run(int argc, char **argv, struct err *err)
@@ -113,7 +119,7 @@ static int run(int argc, char **argv, struct err *err)
         }
     return err_set(err, ERR_USAGE,
                    "muster agent is started by muster itself; its verbs are serve, "
-                   "ssh, build and exec");
+                   "ssh, build, exec and slurm");
 }
 
 const struct cmd cmd_agent = { "agent", "muster's hands on a node", run, 1 };

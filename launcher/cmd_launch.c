@@ -10,8 +10,6 @@
 #include "launcher/launch_args.h"
 #include "launcher/launch_check.h"
 #include "launcher/preflight.h"
-#include "launcher/slurm_alloc.h"
-#include "launcher/slurm_step.h"
 #include "topology/topology.h"
 
 /* A command has no recipe to check against; simulated machines and ranks are not
@@ -35,9 +33,12 @@ static int go_on(struct launch *l, struct err *err)
 {
     struct run_request q;
     struct run_result result;
-    int status;
+    int status, signo = 0;
 
-    if (launch_prepare(l, err) < 0)
+    if (l->outside && !l->a->dry_run && launch_hold(l, &signo, err) < 0)
+        return signo ? launch_stopped(l, signo, err) : launch_refuse(l, err);
+    if ((l->outside && l->a->dry_run && launch_outside_dry(l, err) < 0) ||
+        launch_prepare(l, err) < 0)
         return launch_refuse(l, err);
     q = launch_request(l);
     if (l->a->dry_run)
@@ -67,50 +68,18 @@ static int guarded_launch(struct launch *l, struct err *err)
         return rc < 0 ? -1 : status;
     status = go_on(l, err);
     launch_release(l);
-    slurm_release();
     guard_leave();
     return status;
 }
 
-/* ---- nodes from Slurm ---- */
-
-static int from_outside(struct launch *l, struct err *err)
+/* Outside an allocation the nodes are asked for by the launcher itself. */
+static int detached(struct launch *l, struct err *err)
 {
-    const struct recipe *r = &l->recipe;
-    int world = l->a->gpus, accumulation, shard, replicate;
-    char *self;
-
-    if (l->a->detach)
+    if (l->outside)
         return err_set(err, ERR_USAGE,
                        "--detach: outside an allocation submit it yourself: sbatch "
                        "--wrap 'muster launch ...'");
-    if (!world) {
-        shard = r->parallelism.data_parallel_shard_degree;
-        replicate = r->parallelism.data_parallel_replicate_degree;
-        world = shard > 0 && replicate > 0 ? shard * replicate : 0;
-    }
-    if (!world)
-        return err_set(err, ERR_USAGE,
-                       "--gpus N is missing: how many shall Slurm be asked for?");
-    if (recipe_layout(r, world, &shard, &replicate, &accumulation, err) < 0)
-        return -1;
-    self = slurm_self(err);
-    if (!self)
-        return -1;
-    l->argv[0] = self;
-    return slurm_allocate(r, world, l->argv, err);
-}
-
-/* Nothing but the wish for Slurm, without an allocation, is decided here. */
-static int is_from_outside(struct launch *l, int *yes, struct err *err)
-{
-    *yes = 0;
-    if (!l->a->recipe || l->a->dry_run || slurm_is_inside())
-        return 0;
-    if (launch_load_recipe(l, err) < 0)
-        return launch_refuse(l, err);
-    *yes = l->recipe.cluster.backend == BACKEND_SLURM;
-    return 0;
+    return launch_detach(l, guarded_launch, err);
 }
 
 static int run(int argc, char **argv, struct err *err)
@@ -118,7 +87,7 @@ static int run(int argc, char **argv, struct err *err)
     struct launch_args a;
     struct launch l = { .a = &a, .report = -1 };
     char **whole = xcalloc((size_t)argc + 2, sizeof(*whole));
-    int rc, outside = 0;
+    int rc;
 
     whole[1] = (char *)"launch";
     for (int i = 1; i < argc; i++)
@@ -129,13 +98,10 @@ static int run(int argc, char **argv, struct err *err)
         free(whole);
         return rc < 0 ? -1 : 0;
     }
-    if (is_from_outside(&l, &outside, err) < 0)
-        return -1;
-    if (outside)
-        return from_outside(&l, err);
+    rc = launch_is_outside(&l, &l.outside, err) < 0 ? launch_refuse(&l, err)
+         : a.detach && !a.dry_run                   ? detached(&l, err)
+                                                    : guarded_launch(&l, err);
     free(whole);
-    rc = a.detach && !a.dry_run ? launch_detach(&l, guarded_launch, err)
-                                : guarded_launch(&l, err);
     launch_args_release(&a);
     return rc;
 }

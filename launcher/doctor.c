@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "launcher/slurm_ask.h"
 #include "topology/nvml.h"
 
 /* --- programs --------------------------------------------------------------------- */
@@ -163,6 +164,20 @@ static int look_ssh(const struct doctor_item *item, char **text)
     return HAVE_LIBSSH;
 }
 
+/* libslurm, asked in its own process as it always is. */
+static int look_slurm(const struct doctor_item *item, char **text)
+{
+    char *why = NULL;
+    int used = slurm_uses_library(&why);
+
+    (void)item;
+    *text =
+        used ? xasprintf("%s, in a process of its own, asks Slurm", why)
+             : xasprintf("not used, scontrol, salloc and scancel ask Slurm: %s", why);
+    free(why);
+    return used;
+}
+
 /* --- GPUs ------------------------------------------------------------------------- */
 
 static int look_driver(const struct doctor_item *item, char **text)
@@ -257,6 +272,8 @@ static const struct doctor_item items[] = {
       "running in Slurm's allocations", "apt-get install slurm-client, or load its module" },
     { "srun", 0, look_program, "srun", "--version",
       "starting ranks through Slurm", "apt-get install slurm-client, or load its module" },
+    { "libslurm", 0, look_slurm, NULL, NULL,
+      "asking Slurm directly; its commands do the same work", "apt-get install libslurm-dev, then make" },
     { "libssh", 0, look_ssh, "libssh.so.4", "ssh_version",
       "running on hosts without Slurm", "apt-get install libssh-dev, then make" },
     { "ssh", 0, look_program, "ssh", "-V",

@@ -13,6 +13,7 @@ struct err;
 struct js;
 struct launch_args;
 struct placement;
+struct slurm_hold;
 
 /* What a launch is about, made from its arguments. */
 struct launch {
@@ -21,8 +22,10 @@ struct launch {
     int has_recipe;
     struct machines machines;
     struct placement *placement;
-    char **argv; /* as muster got it */
-    int report;  /* --detach: where the starter waits for the run's name; -1 */
+    int outside;             /* Slurm's nodes are wanted, and we are in no allocation */
+    struct slurm_hold *hold; /* nodes of our own from Slurm; NULL: none */
+    char **argv;             /* as muster got it */
+    int report; /* --detach: where the starter waits for the run's name; -1 */
 };
 
 /* --- launch_prepare.c: recipe, machines, placement ------------------------------ */
@@ -41,6 +44,20 @@ int launch_dry_run(const struct run_request *q, int json, struct err *err);
 void launch_show_result(const struct run_result *r, int json);
 /* Nothing was started: with --json that is an object too, without a run.  -1. */
 int launch_refuse(const struct launch *l, const struct err *err);
+/* The same when a signal said so: says what err does; 128 + signo. */
+int launch_stopped(const struct launch *l, int signo, struct err *err);
+
+/* --- launch_outside.c: nodes from Slurm, from outside an allocation ---------------- */
+
+/* Does the recipe want Slurm's nodes, and there are none yet?  -1. */
+int launch_is_outside(struct launch *l, int *yes, struct err *err);
+/* How many ranks Slurm shall be asked for. */
+int launch_outside_world(const struct launch *l, int *world, struct err *err);
+/* Get the nodes: this process is inside an allocation then.  -1; *signo, when not 0, is
+ * the signal that ended the wait. */
+int launch_hold(struct launch *l, int *signo, struct err *err);
+/* --dry-run: print how they are asked for, and stand nodes of no name in for them. */
+int launch_outside_dry(struct launch *l, struct err *err);
 
 /* --- launch_detach.c ------------------------------------------------------------ */
 

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "launcher/launch_args.h"
+#include "launcher/slurm_hold.h"
 #include "topology/place.h"
 
 int launch_load_recipe(struct launch *l, struct err *err)
@@ -38,7 +39,7 @@ int launch_prepare(struct launch *l, struct err *err)
     if (launch_load_recipe(l, err) < 0)
         return -1;
     ask.recipe = l->has_recipe ? &l->recipe : NULL;
-    if (machines_open(&ask, &l->machines, err) < 0)
+    if (!l->machines.topology && machines_open(&ask, &l->machines, err) < 0)
         return -1;
     world = machines_world(&l->machines, ask.recipe, l->a->gpus);
     if (l->a->stdin_rank >= world)
@@ -55,6 +56,8 @@ void launch_release(struct launch *l)
 {
     placement_free(l->placement);
     machines_close(&l->machines);
+    slurm_hold_close(l->hold);
+    l->hold = NULL;
     if (l->has_recipe)
         recipe_release(&l->recipe);
 }

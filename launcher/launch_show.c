@@ -71,19 +71,33 @@ void launch_show_result(const struct run_result *r, int json)
     js_free(o);
 }
 
-int launch_refuse(const struct launch *l, const struct err *err)
+static void show_no_run(const struct launch *l, int status, const char *cause,
+                        const char *reason)
 {
     struct js *o;
 
     if (!l->a->json || l->report >= 0)
-        return -1;
+        return;
     o = js_document("launch");
     js_put_str(o, "run", NULL);
-    js_put_int(o, "status", (int)err->code);
-    js_put_str(o, "cause", "refused");
-    js_put_str(o, "reason", err_text(err));
+    js_put_int(o, "status", status);
+    js_put_str(o, "cause", cause);
+    js_put_str(o, "reason", reason);
     js_put(o, "rank_status", js_array());
     js_print(o, stdout);
     js_free(o);
+}
+
+int launch_refuse(const struct launch *l, const struct err *err)
+{
+    show_no_run(l, (int)err->code, "refused", err_text(err));
     return -1;
+}
+
+int launch_stopped(const struct launch *l, int signo, struct err *err)
+{
+    show_no_run(l, 128 + signo, "stopped", err_text(err));
+    log_info("%s", err_text(err));
+    err_release(err);
+    return 128 + signo;
 }

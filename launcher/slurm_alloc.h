@@ -1,4 +1,4 @@
-/* slurm_alloc.h - is a launch one for Slurm, and where does it get its nodes? */
+/* slurm_alloc.h - is a command one for Slurm, and on which of its nodes? */
 #ifndef LAUNCHER_SLURM_ALLOC_H
 #define LAUNCHER_SLURM_ALLOC_H
 
@@ -15,17 +15,5 @@ int slurm_is_wanted(const struct recipe *r, const char *cluster_file);
  * slurm_place_release()) and *t are set; 0: it is not; -1. */
 int slurm_machines(const struct recipe *r, const char *cluster_file,
                    struct slurm_place *place, struct topology **t, struct err *err);
-
-/* Outside an allocation: become `salloc ... muster launch ...` (argv, with argv[0] the
- * program's path), which waits with a line for each state of the job, runs the launch
- * inside, ends with its status and releases the nodes.  Returns only on failure.
- * `world`: ranks, one a GPU; cluster.gpus_per_node, or else what most GPUs a node of
- * `sinfo` has, says how many nodes that are. */
-int slurm_allocate(const struct recipe *r, int world, char *const *argv,
-                   struct err *err);
-
-/* After a launch that slurm_allocate() started: release the nodes if salloc is gone
- * (killed), which would have done it. */
-void slurm_release(void);
 
 #endif

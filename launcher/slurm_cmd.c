@@ -90,31 +90,22 @@ static const char *last_line(struct str *s)
     while (s->len && s->text[s->len - 1] == '\n')
         s->text[--s->len] = '\0';
     if (!s->len)
-        return "it said nothing";
+        return "";
     return strrchr(s->text, '\n') ? strrchr(s->text, '\n') + 1 : s->text;
 }
 
-static int judge(struct cmd_run *c, const char *name, int raw, int timeout_ms,
-                 struct err *err)
-{
-    if (raw < 0)
-        return err_set(err, ERR_TIMEOUT,
-                       "%s does not answer within %d s: is Slurm's controller up?",
-                       name, timeout_ms / 1000);
-    if (raw != 0)
-        return err_set(err, ERR_FAILED, "%s failed: %s", name, last_line(&c->text[1]));
-    return 0;
-}
-
-int slurm_cmd_read(char *const argv[], int timeout_ms, struct str *out, struct err *err)
+int slurm_cmd_run(char *const argv[], const char *name, int timeout_ms, struct str *out,
+                  struct str *words, int *status, struct err *err)
 {
     struct cmd_run c = { .fd = { -1, -1 } };
-    int rc = spawn(&c, argv, err), raw;
+    int rc = spawn(&c, argv, err), raw = -1;
 
-    if (rc == 0) {
+    if (rc == 0)
         raw = finish(&c, clock_ms() + timeout_ms);
-        rc = judge(&c, argv[0], raw, timeout_ms, err);
-    }
+    if (rc == 0 && raw < 0)
+        rc = err_set(err, ERR_TIMEOUT,
+                     "%s does not answer within %d s: is Slurm's controller up?", name,
+                     timeout_ms / 1000);
     if (c.pid > 0) {
         kill(c.pid, SIGKILL);
         waitpid(c.pid, NULL, 0);
@@ -122,9 +113,28 @@ int slurm_cmd_read(char *const argv[], int timeout_ms, struct str *out, struct e
     for (int i = 0; i < 2; i++)
         if (c.fd[i] >= 0)
             close(c.fd[i]);
-    if (rc == 0 && c.text[0].len)
-        str_add(out, c.text[0].text, c.text[0].len);
+    if (rc == 0) {
+        *status = WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);
+        str_add(out, c.text[0].text ? c.text[0].text : "", c.text[0].len);
+        str_adds(words, last_line(&c.text[1]));
+    }
     str_release(&c.text[0]);
     str_release(&c.text[1]);
+    return rc;
+}
+
+int slurm_cmd_read(char *const argv[], int timeout_ms, struct str *out, struct err *err)
+{
+    struct str text = STR_INIT, words = STR_INIT;
+    int status = 0,
+        rc = slurm_cmd_run(argv, argv[0], timeout_ms, &text, &words, &status, err);
+
+    if (rc == 0 && status)
+        rc = err_set(err, ERR_FAILED, "%s failed: %s", argv[0],
+                     words.len ? words.text : "it said nothing");
+    if (rc == 0)
+        str_add(out, text.text, text.len);
+    str_release(&text);
+    str_release(&words);
     return rc;
 }

@@ -15,4 +15,10 @@ enum { SLURM_CMD_MS = 30000 };
 int slurm_cmd_read(char *const argv[], int timeout_ms, struct str *out,
                    struct err *err);
 
+/* The same for one whose status means something: 0 when it ended by itself, *status is
+ * its exit status (128+n of signal n), *words its last words (appended; "" none).
+ * `name` stands for it in messages. */
+int slurm_cmd_run(char *const argv[], const char *name, int timeout_ms, struct str *out,
+                  struct str *words, int *status, struct err *err);
+
 #endif

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "launcher/slurm_cmd.h"
+#include "launcher/slurm_ask.h"
 #include "launcher/slurm_nodes.h"
 #include "topology/slurm_record.h"
 #include "topology/source.h"
@@ -95,11 +95,10 @@ int slurm_place_fabric(struct topology *t, const char *text, size_t len,
 /* A cluster without a topology plugin shows none: then all nodes are alike. */
 static void ask_fabric(struct topology *t)
 {
-    char *argv[] = { (char *)"scontrol", (char *)"show", (char *)"topology", NULL };
     struct str text = STR_INIT;
     struct err e = ERR_INIT;
 
-    if (slurm_cmd_read(argv, SLURM_CMD_MS, &text, &e) == 0 && text.len &&
+    if (slurm_ask(SLURM_ASK_TOPOLOGY, NULL, SLURM_ASK_MS, &text, &e) == 0 && text.len &&
         strstr(text.text, "Name=") &&
         slurm_place_fabric(t, text.text, text.len, &e) < 0)
         log_warn("Slurm's topology is not used: %s", err_text(&e));

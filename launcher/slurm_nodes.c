@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "launcher/slurm_cmd.h"
+#include "launcher/slurm_ask.h"
 #include "topology/cpulist.h"
 #include "topology/hostlist.h"
 #include "topology/slurm_gres.h"
@@ -121,10 +121,8 @@ static int take_job(struct slurm_place *p, char *text, struct err *err)
 
 static int ask_job(struct slurm_place *p, struct err *err)
 {
-    char *argv[] = { (char *)"scontrol", (char *)"show", (char *)"job",
-                     (char *)"-d",       p->job,         NULL };
     struct str text = STR_INIT;
-    int rc = slurm_cmd_read(argv, SLURM_CMD_MS, &text, err);
+    int rc = slurm_ask(SLURM_ASK_JOB, p->job, SLURM_ASK_MS, &text, err);
 
     if (rc == 0)
         rc = take_job(p, text.text, err);
@@ -134,10 +132,8 @@ static int ask_job(struct slurm_place *p, struct err *err)
 
 static int ask_nodes(struct slurm_place *p, struct err *err)
 {
-    char *argv[] = { (char *)"scontrol", (char *)"show", (char *)"node", p->list,
-                     NULL };
     struct str text = STR_INIT;
-    int rc = slurm_cmd_read(argv, SLURM_CMD_MS, &text, err);
+    int rc = slurm_ask(SLURM_ASK_NODES, p->list, SLURM_ASK_MS, &text, err);
 
     if (rc == 0)
         rc = slurm_place_nodes(p, text.text ? text.text : "", text.len, err);

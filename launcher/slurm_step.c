@@ -12,6 +12,7 @@
 #include "launcher/rank_env.h"
 #include "launcher/run.h"
 #include "launcher/slurm_nodes.h"
+#include "launcher/slurm_options.h"
 #include "recipes/recipe.h"
 #include "topology/place.h"
 #include "topology/topology.h"
@@ -70,8 +71,7 @@ void slurm_step_argv(const struct run_request *q, const char *self,
     add_number(argv, "--ntasks", q->placement->world);
     for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
         strlist_add(argv, fixed[i]);
-    for (int i = 0; q->recipe && i < q->recipe->cluster.slurm_args.n; i++)
-        strlist_add(argv, q->recipe->cluster.slurm_args.item[i]);
+    slurm_step_options(q->recipe, argv);
     add_agent(argv, self);
     argv->item = xrealloc(argv->item, (size_t)argv->n + 1, sizeof(*argv->item));
     argv->item[argv->n] = NULL;
@@ -132,6 +132,15 @@ static void drop_local(struct env *e, const struct env *base)
     }
 }
 
+static void add_setting(struct env *e, const char *setting)
+{
+    size_t n = strcspn(setting, "=");
+    char *name = xstrndup(setting, n);
+
+    env_set(e, name, setting + n + 1);
+    free(name);
+}
+
 int slurm_rank_env(const struct run_request *q, int rank, struct env *out,
                    struct err *err)
 {
@@ -139,6 +148,8 @@ int slurm_rank_env(const struct run_request *q, int rank, struct env *out,
     int rc;
 
     env_copy(&base, environ);
+    for (int i = 0; q->recipe && i < q->recipe->cluster.slurm_env.n; i++)
+        add_setting(&base, q->recipe->cluster.slurm_env.item[i]);
     env_default(&base, "MASTER_ADDR", node_of(q, 0));
     rc = rank_env_build(out, base.item, q, rank, err);
     if (rc == 0)

@@ -1,9 +1,11 @@
-# muster launch inside and outside an allocation of a real Slurm, 2 nodes of 8 GPUs.
+# muster launch inside and outside an allocation of a real Slurm, 2 nodes of 8 GPUs, as
+# an ordinary user.
 load lib
 
 setup_file()
 {
     LAB=$(mktemp -d /tmp/slurm.XXXXXX)
+    chmod 755 "$LAB"
     export LAB SKIP=
     SKIP=$("$BATS_TEST_DIRNAME/../lab/slurm.sh" start 2 "$LAB/lab" 2>&1) || SKIP=${SKIP:-no reason}
     [ -n "$SKIP" ] || eval "$("$BATS_TEST_DIRNAME/../lab/slurm.sh" env "$LAB/lab")"
@@ -20,6 +22,7 @@ here()
 {
     [ -z "$SKIP" ] || skip "$SKIP"
     unset SLURM_JOB_ID
+    ordinary_user "$LAB/bin"
     cat >sim.yaml <<'Y'
 name: sim
 model: {preset: qwen3-30b-a3b}

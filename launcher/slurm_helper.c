@@ -1,0 +1,221 @@
+#include "launcher/slurm_helper.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "launcher/slurm_lib.h"
+#include "recipes/value.h"
+
+enum { ANSWER_S = 60, RELEASE_S = 30, OVER_S = 3 };
+
+/* ---- one answer ---- */
+
+/* Nobody waits longer than this, and nobody waits when the launcher is gone. */
+static void limit_life(void)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    alarm(ANSWER_S);
+}
+
+static int show(enum slurm_question what, const char *arg, struct err *err)
+{
+    limit_life();
+    if (slurm_lib_open(NULL, err) < 0 || slurm_lib_show(what, arg, stdout, err) < 0)
+        return -1;
+    return fflush(stdout) ? err_set(err, ERR_SYSTEM, "stdout: %m") : 0;
+}
+
+static int version(struct err *err)
+{
+    char *text;
+
+    limit_life();
+    if (slurm_lib_open(&text, err) < 0)
+        return -1;
+    puts(text);
+    free(text);
+    return 0;
+}
+
+static int cancel(const char *job, const char *signo, struct err *err)
+{
+    int64_t n;
+
+    limit_life();
+    if (value_int64(signo, &n, err) < 0 || n < 0 || n > 64)
+        return err_set(err, ERR_USAGE, "'%s' is no signal", signo);
+    if (slurm_lib_open(NULL, err) < 0)
+        return -1;
+    return slurm_lib_cancel(job, (int)n, err);
+}
+
+/* ---- keeping nodes ---- */
+
+static struct {
+    pthread_mutex_t lock;
+    unsigned job; /* 0: not known yet */
+    int granted;  /* it has nodes */
+    int told;     /* to give it back */
+    int signals;
+} keep = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* Needs the lock, which is never given back. */
+static void give_back(void)
+{
+    struct err err = ERR_INIT;
+    int rc = slurm_lib_complete(keep.job, &err);
+
+    if (rc < 0)
+        dprintf(STDERR_FILENO, "job %u: %s\n", keep.job, err_text(&err));
+    _exit(rc < 0 ? ERR_SYSTEM : 0);
+}
+
+static void block_signals(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    keep.signals = signalfd(-1, &set, SFD_CLOEXEC);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+/* Until stdin ends or a signal comes.  What is written there is not looked at. */
+static void wait_for_word(void)
+{
+    char byte[256];
+
+    for (;;) {
+        struct pollfd p[2] = { { STDIN_FILENO, POLLIN, 0 },
+                               { keep.signals, POLLIN, 0 } };
+        if (poll(p, 2, -1) < 0 && errno != EINTR)
+            return;
+        if (p[1].revents || (p[0].revents && read(STDIN_FILENO, byte, 256) <= 0))
+            return;
+    }
+}
+
+/* A job that is not known yet is given back as soon as it is: by on_pending(). */
+static void *mind(void *arg)
+{
+    wait_for_word();
+    pthread_mutex_lock(&keep.lock);
+    keep.told = 1;
+    if (keep.job)
+        give_back();
+    pthread_mutex_unlock(&keep.lock);
+    alarm(RELEASE_S);
+    return arg;
+}
+
+static void know(unsigned job, int granted)
+{
+    pthread_mutex_lock(&keep.lock);
+    keep.job = job;
+    keep.granted = granted;
+    if (keep.told)
+        give_back();
+    pthread_mutex_unlock(&keep.lock);
+}
+
+static void on_pending(unsigned job)
+{
+    know(job, 0);
+    printf("job %u\n", job);
+    fflush(stdout);
+}
+
+/* scancel, the time limit, a preemption: nothing is left to give back.  A job that has
+ * no nodes yet is told of in another way as well, which has the reason. */
+static void on_over(void)
+{
+    int granted;
+
+    pthread_mutex_lock(&keep.lock);
+    granted = keep.granted;
+    pthread_mutex_unlock(&keep.lock);
+    if (granted)
+        _exit(0);
+    sleep(OVER_S);
+    _exit(ERR_FAILED);
+}
+
+static int allocate(char **flags, struct err *err)
+{
+    static const struct slurm_lib_calls calls = { on_pending, on_over };
+    struct str said = STR_INIT;
+    pthread_t minder;
+    unsigned job;
+
+    block_signals();
+    if (slurm_lib_open(NULL, err) < 0)
+        return -1;
+    if (pthread_create(&minder, NULL, mind, NULL) != 0)
+        return err_set(err, ERR_SYSTEM, "a thread cannot be made: %m");
+    if (slurm_lib_allocate(flags, &calls, &job, &said, err) < 0)
+        return -1;
+    know(job, 1);
+    printf("job %u\n%sgranted\n", job, said.text);
+    fflush(stdout);
+    for (;;)
+        pause();
+}
+
+/* The environment that salloc gave. */
+static int hold(void)
+{
+    const char *job = getenv("SLURM_JOB_ID");
+
+    block_signals();
+    printf("job %s\n", job ? job : "?");
+    for (char **v = environ; *v; v++)
+        if (strncmp(*v, "SLURM_", 6) == 0 && !strchr(*v, '\n'))
+            puts(*v);
+    puts("granted");
+    fflush(stdout);
+    wait_for_word();
+    return 0;
+}
+
+static int refuse(struct err *err)
+{
+    return err_set(err, ERR_USAGE, "muster agent slurm is started by muster itself");
+}
+
+int slurm_helper(int argc, char **argv, struct err *err)
+{
+    static const char *const questions[] = {
+        [SLURM_ASK_JOB] = "job",
+        [SLURM_ASK_NODES] = "nodes",
+        [SLURM_ASK_TOPOLOGY] = "topology",
+        [SLURM_ASK_PARTITIONS] = "partitions",
+    };
+    const char *verb = argc > 0 ? argv[0] : "";
+
+    if (str_eq(verb, "hold") && argc == 1)
+        return hold();
+    if (str_eq(verb, "allocate"))
+        return allocate(argv + 1, err);
+    if (str_eq(verb, "version") && argc == 1)
+        return version(err);
+    if (str_eq(verb, "cancel") && argc == 3)
+        return cancel(argv[1], argv[2], err);
+    for (int i = 0; i < SLURM_QUESTIONS; i++)
+        if (str_eq(verb, questions[i]) && argc <= 2)
+            return show((enum slurm_question)i, argc > 1 ? argv[1] : NULL, err);
+    return refuse(err);
+}

@@ -1,0 +1,350 @@
+# How muster asks Slurm: libslurm in a helper process, or Slurm's commands; and nodes from
+# outside an allocation.  A real Slurm, 2 nodes of 8 GPUs, as an ordinary user.
+load lib
+
+setup_file()
+{
+    LAB=$(mktemp -d /tmp/slurm.XXXXXX)
+    chmod 755 "$LAB"
+    export LAB SKIP=
+    SKIP=$("$BATS_TEST_DIRNAME/../lab/slurm.sh" start 2 "$LAB/lab" 2>&1) || SKIP=${SKIP:-no reason}
+    [ -n "$SKIP" ] || eval "$("$BATS_TEST_DIRNAME/../lab/slurm.sh" env "$LAB/lab")"
+    export SKIP
+}
+
+teardown_file()
+{
+    "$BATS_TEST_DIRNAME/../lab/slurm.sh" stop "$LAB/lab"
+    rm -rf "$LAB"
+}
+
+teardown()
+{
+    [ -n "$SKIP" ] || squeue -h -o %i | xargs -r scancel 2>/dev/null || true
+    [ -n "$SKIP" ] || scontrol update NodeName=n2 State=RESUME >/dev/null 2>&1 || true
+    cd / && rm -rf "$T"
+}
+
+here()
+{
+    [ -z "$SKIP" ] || skip "$SKIP"
+    unset SLURM_JOB_ID
+    ordinary_user "$LAB/bin"
+    cat >sim.yaml <<'Y'
+name: sim
+model: {preset: qwen3-30b-a3b}
+training: {seq_len: 4096, local_batch_size: 2, steps: 2, log_interval: 1}
+parallelism: {data_parallel_shard_degree: 8, data_parallel_replicate_degree: -1}
+activation_checkpoint: {mode: full}
+data: {path: none/*.bin}
+cluster: {device: sim, backend: slurm}
+Y
+    export MUSTER_SIM=time=0.01
+}
+
+# A build without libslurm's header has only the commands.
+library()
+{
+    muster doctor --json >d.json
+    jq -e '.items[] | select(.name == "libslurm") | .found' d.json >/dev/null
+}
+
+launch() { run timeout 60 muster launch sim.yaml --gpus "${GPUS:-16}" --quiet "$@"; }
+
+# until SECONDS COMMAND...
+until_true()
+{
+    local end=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        [ $SECONDS -lt $end ] || { echo "not in time: $*"; return 1; }
+        sleep 0.2
+    done
+}
+
+# Completing nodes of the job before count as free here.
+no_jobs() { [ -z "$(squeue -h -t PD,R,CF,S)" ]; }
+
+# hold_all: another job has all the nodes; its number in $other
+hold_all()
+{
+    until_true 30 no_jobs
+    sbatch -Q -N2 --gres=gpu:8 --wrap 'sleep 300' -o /dev/null >/dev/null
+    until_true 30 running
+    other=$(squeue -h -t R -o %i)
+}
+running() { [ -n "$(squeue -h -t R -o %i)" ]; }
+grepped() { grep -q -- "$@"; }
+
+@test "slurm: libslurm's answers are scontrol's, byte for byte" {
+    here
+    library || skip 'built without libslurm'
+    other=$(sbatch --parsable -N2 --gres=gpu:8 --wrap 'sleep 300' -o /dev/null)
+    until_true 30 running
+    scontrol update NodeName=n2 Reason='a "quoted" reason = x' State=DRAIN
+    for ask in "job $other=job -d $other" 'nodes=node -d' 'nodes n2,n1=node -d n2,n1' \
+        'topology=topology' 'partitions=partition' 'partitions batch=partition batch'; do
+        muster agent slurm ${ask%%=*} >ours
+        scontrol show ${ask#*=} >theirs
+        # a second may pass between the two
+        sed -i 's/RunTime=[^ ]*//; s/CPULoad=[^ ]*//; s/FreeMem=[^ ]*//' ours theirs
+        [ -s ours ]
+        diff ours theirs
+    done
+    grep -q 'IDX:0-7' <(muster agent slurm job "$other")
+    for ask in 'job 999999' 'nodes n7' 'partitions none'; do
+        run muster agent slurm $ask
+        [ "$status" -ne 0 ]
+    done
+    scontrol update NodeName=n2 State=RESUME
+    muster agent slurm cancel "$other" 0
+    until_true 30 no_jobs
+    run muster agent slurm cancel 999999 0
+    status 1
+}
+
+@test "slurm: where libslurm is absent or another, the commands do the same, and doctor says why" {
+    here
+    cat >other.c <<'C'
+long slurm_api_version(void) { return 99 << 16; }
+C
+    for f in init strerror load_job load_node load_topo load_partitions populate_node_partitions \
+        print_job_info print_node_table print_topo_info_msg print_partition_info kill_job complete_job \
+        init_job_desc_msg allocation_msg_thr_create allocate_resources_blocking; do
+        echo "int slurm_$f(void) { return 0; }" >>other.c
+    done
+    gcc -shared -fPIC -o "$T/libslurm.so.99" other.c
+    run muster doctor
+    has libslurm
+    for way in off "$T/libslurm.so.99" "$T/none.so"; do
+        export MUSTER_LIBSLURM=$way
+        run muster doctor
+        has 'not used, scontrol, salloc and scancel ask Slurm: '
+        launch
+        status 0
+        has 'is done, 16 ranks'
+        run muster launch sim.yaml --gpus 16 --dry-run
+        has 'salloc --nodes=2 --ntasks-per-node=8 --gres=gpu:8'
+    done
+    if library; then
+        MUSTER_LIBSLURM="$T/libslurm.so.99" run muster doctor
+        has 'is libslurm 99, and this muster was built for'
+    fi
+    unset MUSTER_LIBSLURM
+    if library; then
+        run muster doctor
+        has 'in a process of its own, asks Slurm'
+        run muster launch sim.yaml --gpus 16 --dry-run
+        has 'muster agent slurm allocate --nodes=2 --ntasks-per-node=8 --gres=gpu:8'
+    fi
+    until_true 30 no_jobs
+}
+
+@test "slurm: both ways ask for the same job" {
+    here
+    library || skip 'built without libslurm'
+    for way in '' off; do
+        MUSTER_LIBSLURM=$way timeout 60 muster launch sim.yaml --gpus 16 --quiet \
+            --set cluster.slurm.partition=batch --set cluster.slurm.time=30:00 &
+        until_true 30 running
+        scontrol show job -d "$(squeue -h -t R -o %i)" |
+            sed 's/JobId=[0-9]*//; s/[A-Za-z]*Time=[^ ]*T[^ ]*//g; s/Sid=[^ ]*//; s/RunTime=[^ ]*//
+                 s/Priority=[0-9]*//; s/LastSchedEval=[^ ]*//' >"job.${way:-library}"
+        wait $!
+        until_true 30 no_jobs
+    done
+    diff job.library job.off
+    grep -q 'TimeLimit=00:30:00' job.off
+    grep -q 'UserId=nobody' job.off
+}
+
+@test "slurm: a helper that does not answer is ended at its deadline" {
+    here
+    # a library that hangs stands for a controller that does
+    echo 'void slurm_init(void *c) { (void)c; for (;;) ; }' >slow.c
+    for f in api_version strerror load_job load_node load_topo load_partitions populate_node_partitions \
+        print_job_info print_node_table print_topo_info_msg print_partition_info kill_job complete_job \
+        init_job_desc_msg allocation_msg_thr_create allocate_resources_blocking; do
+        echo "long slurm_$f(void) { return ${MAJOR:-38}L << 16; }" >>slow.c
+    done
+    gcc -shared -fPIC -o "$T/slow.so" slow.c
+    library || skip 'built without libslurm'
+    MUSTER_LIBSLURM="$T/slow.so" MUSTER_SLURM_TIMEOUT=2s run timeout 50 muster launch sim.yaml --gpus 16
+    status 5
+    has 'does not answer within 2 s'
+    if pgrep -f 'agent slurm nodes'; then false; fi
+}
+
+@test "slurm: every wish of the recipe reaches salloc, as one word each" {
+    here
+    mkdir bin
+    printf '#!/bin/sh\nfor a; do printf "<%%s>\\n" "$a"; done >%s/words\nexit 1\n' "$T" >bin/salloc
+    chmod 755 bin/salloc
+    touch words && chmod 666 words
+    PATH="$T/bin:$PATH" MUSTER_LIBSLURM=off launch --set cluster.slurm.partition=batch \
+        --set cluster.slurm.account='my lab' --set cluster.slurm.qos=high --set cluster.slurm.time=1-12:30:00 \
+        --set cluster.slurm.constraint='a&b|c' --set 'cluster.slurm.exclude=n[7-8],n9' \
+        --set cluster.slurm.reservation=r1 --set cluster.slurm.gres=gpu:b200:8,fpga:1 \
+        --set 'cluster.slurm.args=[--mem=0, -L, "matlab:1", --mpi=pmix, --container-image=x, --hint=nomultithread]'
+    status 1
+    for w in --nodes=2 --ntasks-per-node=8 --gres=gpu:b200:8,fpga:1 --partition=batch '--account=my lab' \
+        --qos=high --time=1-12:30:00 '--constraint=a&b|c' '--exclude=n[7-8],n9' --reservation=r1 --mem=0 -L \
+        matlab:1 --hint=nomultithread --no-kill; do
+        grep -qxF -- "<$w>" words || { echo "no $w"; cat words; false; }
+    done
+    if grep -E 'mpi|container' words; then false; fi
+    # the dry run says the same words
+    PATH="$T/bin:$PATH" MUSTER_LIBSLURM=off run muster launch sim.yaml --gpus 16 --dry-run \
+        --set cluster.slurm.account='my lab' --set 'cluster.slurm.args=[--mem=0, --mpi=pmix]'
+    status 0
+    has "'--account=my lab' --mem=0 "
+    has ' --mpi=pmix '
+}
+
+@test "slurm: what Slurm refuses, and what can never run, is said with the cure" {
+    here
+    for way in '' off; do
+        export MUSTER_LIBSLURM=$way
+        launch --set cluster.slurm.partition=none --set cluster.gpus_per_node=8
+        status 1
+        has 'Slurm refused the job: '
+        has 'nvalid partition'
+        has 'set cluster.slurm.partition to one of `sinfo`'
+        launch --set cluster.slurm.constraint=none
+        status 1
+        has 'Invalid feature specification'
+        launch --set cluster.slurm.gres=gpu:b200:9
+        status 1
+        has 'or GRES (cluster.slurm.gres) exist in the partition'
+        GPUS=64 launch
+        status 1
+        has 'can never run: Slurm says PartitionNodeLimit: '
+        has 'use other --gpus'
+        until_true 30 no_jobs
+    done
+    unset MUSTER_LIBSLURM
+    scontrol update PartitionName=batch MaxTime=10
+    launch --set cluster.slurm.time=2h --json
+    scontrol update PartitionName=batch MaxTime=UNLIMITED
+    status 1
+    has 'PartitionTimeLimit'
+    has 'lower cluster.slurm.time'
+    has '"cause": "refused"'
+    until_true 30 no_jobs
+    launch --set cluster.slurm.time=never
+    status 2
+    launch --set 'cluster.slurm.args=[--array=1-4]'
+    status 2
+    has -- '--array=1-4 cannot stand there'
+}
+
+@test "slurm: the wait is told, and ends when nodes are free" {
+    here
+    for way in '' off; do
+        export MUSTER_LIBSLURM=$way
+        hold_all
+        timeout 100 muster launch sim.yaml --gpus 16 --quiet >out 2>&1 &
+        until_true 40 grepped 'job [0-9]* is PENDING (Resources): for nodes to become free, for [0-9]* s' out
+        scancel "$other"
+        wait $!
+        grepped 'job [0-9]* has n\[1-2\] after [0-9]* s' out
+        grepped 'is done, 16 ranks' out
+        # sparse: at most a line for each news in so short a time
+        [ "$(grep -c 'is PENDING' out)" -le 4 ]
+        until_true 30 no_jobs
+    done
+}
+
+@test "slurm: on a terminal the wait is one line" {
+    here
+    hold_all
+    timeout 100 script -qec 'muster launch sim.yaml --gpus 16 --quiet' tty.out >/dev/null 2>&1 </dev/null &
+    waiter=$!
+    until_true 40 grepped 'is PENDING (Resources)' tty.out
+    sleep 3
+    scancel "$other"
+    wait $waiter
+    [ "$(tr '\r' '\n' <tty.out | grep -c 'is PENDING')" -ge 3 ]
+    [ "$(grep -c 'is PENDING' tty.out)" -le 2 ]
+    until_true 30 no_jobs
+}
+
+@test "slurm: Ctrl-C while waiting gives the job back, and says so" {
+    here
+    for way in '' off; do
+        export MUSTER_LIBSLURM=$way
+        hold_all
+        rc=0
+        timeout 100 muster launch sim.yaml --gpus 16 --json >out.json 2>out &
+        waiter=$!
+        until_true 40 grepped 'is PENDING' out
+        mine=$(squeue -h -t PD -o %i)
+        [ -n "$mine" ]
+        kill -INT "$(pgrep -f 'build.*/muster launch sim.yaml' | head -1)" || kill -INT $waiter
+        wait $waiter || rc=$?
+        [ $rc -eq 130 ]
+        grepped "while job $mine waited for nodes: released" out
+        [ "$(jq -r .cause out.json)" = stopped ]
+        [ "$(jq -r .status out.json)" = 130 ]
+        until_true 30 eval '[ -z "$(squeue -h -t PD)" ]'
+        scancel "$other"
+        until_true 30 no_jobs
+    done
+}
+
+@test "slurm: a launcher that is killed while it waits, or runs, leaves no job" {
+    here
+    for way in '' off; do
+        export MUSTER_LIBSLURM=$way
+        hold_all
+        muster launch sim.yaml --gpus 16 >out 2>&1 &
+        until_true 40 grepped 'is PENDING' out
+        pkill_ours
+        wait $! || true
+        until_true 40 eval '[ -z "$(squeue -h -t PD)" ]'
+        scancel "$other"
+        until_true 30 no_jobs
+        MUSTER_SIM=time=1 muster launch sim.yaml --gpus 16 --set training.steps=100 --grace 1s >out 2>&1 &
+        until_true 40 grepped 'simulated step 1' out
+        pkill_ours
+        wait $! || true
+        until_true 40 no_jobs
+    done
+}
+
+# KILL the launcher and its guardian, both of this test.
+pkill_ours()
+{
+    local p
+    for p in $(pgrep -f 'muster launch sim.yaml'); do
+        ! tr '\0' '\n' <"/proc/$p/environ" 2>/dev/null | grep -qxF "MUSTER_HOME=$MUSTER_HOME" || kill -KILL "$p" || true
+    done
+}
+
+@test "slurm: scancel of a waiting job is told" {
+    here
+    hold_all
+    rc=0
+    timeout 100 muster launch sim.yaml --gpus 16 >out 2>&1 &
+    waiter=$!
+    until_true 40 grepped 'is PENDING' out
+    scancel "$(squeue -h -t PD -o %i)"
+    wait $waiter || rc=$?
+    [ $rc -eq 1 ]
+    grepped 'was cancelled before it started' out
+    scancel "$other"
+    until_true 30 no_jobs
+}
+
+@test "B07: drained nodes that a job waits for are named, with the reason" {
+    here
+    until_true 30 no_jobs
+    scontrol update NodeName=n2 Reason='xid 79' State=DRAIN
+    timeout 100 muster launch sim.yaml --gpus 16 --quiet >out 2>&1 &
+    waiter=$!
+    until_true 60 grepped 'of 2 nodes 1 cannot be used: n2 is drain.*xid 79' out
+    scontrol update NodeName=n2 State=RESUME
+    wait $waiter
+    grepped 'is done, 16 ranks' out
+    until_true 30 no_jobs
+}
