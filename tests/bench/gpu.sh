@@ -5,6 +5,10 @@
 #           expert in every step, into RECORD
 #   layers  4, 8 and 12 layers of the 30B-A3B shape, FSDP over two GPUs, each beside
 #           its PyTorch twin with the same routing; the line through them
+#   grads   per tensor, the gradient's error against tests/golden's FP32 beside that of
+#           PyTorch in BF16, the same experts: at most 1.5 times; and of a larger model
+#   curve   100 losses of the demo's model at a calm setting: CPU in FP32, one GPU, FSDP 2,
+#           HSDP 2, beside PyTorch in BF16 from the same weights and tokens
 # O: build folder (build; `make all bench` first).  AC: none selective full (none).
 # ROUTING: natural balanced skewed, or a recording to replay (RECORD where there is one,
 # else natural).  RECORD: tests/bench/routing.safetensors.  PYTHON: one with PyTorch.
@@ -172,9 +176,83 @@ layers()
     line torch
 }
 
+# grads_of GOLDEN NAME - ours and PyTorch's, side by side
+grads_of()
+{
+    "$O/tests/bench/gpu_grads" "$1" "$DEVICE" "$work/ours" "$work/choices" || exit 1
+    "$PYTHON" tests/bench/gpu_torch_grads.py "$1" "$work/choices" "$work/theirs" "$DEVICE" >"$work/log" 2>&1 ||
+        { tail -n 20 "$work/log"; exit 1; }
+    echo "$2: ||a - b|| / ||b|| against FP32, muster, PyTorch BF16, ratio"
+    awk 'NR == FNR { theirs[$1] = $2; next }
+        $1 == "loss" { off = $2 - $3; if (off < 0) off = -off; torch = theirs[$1] - $3
+            printf "loss %.6f, golden %.6f: off by %.2e, PyTorch by %.2e%s\n", $2, $3, off, (torch < 0 ? -torch : torch), (off > 1e-3 ? " TOO MUCH" : "")
+            bad += (off > 1e-3); next }
+        !($1 in theirs) { print "no " $1; bad++; next }
+        { ratio = $2 / theirs[$1]; n++; sum += ratio; if (ratio > worst) { worst = ratio; which = $1 }
+            printf "%-52s %.2e %.2e %5.2f%s\n", $1, $2, theirs[$1], ratio, (ratio > 1.5 ? " ABOVE 1.5" : ""); bad += (ratio > 1.5) }
+        END { printf "%d tensors, ratio %.2f on average, %.2f at most (%s), %d above 1.5 or missing\n", n, sum / n, worst, which, bad
+            exit bad > 0 || n == 0 }' "$work/theirs" "$work/ours" || bad=1
+}
+
+grads()
+{
+    bad=0
+    grads_of tests/golden/qwen3_moe_gpu.safetensors "committed golden"
+    "$O/tests/bench/gpu_grads" -m small-50m 4 4 256 "$work/golden" || exit 1
+    grads_of "$work/golden" "4 layers of small-50m, FP32 from the CPU's operations"
+    [ "$bad" = 0 ] || fail 'gradients: the bar of 1.5 is not met'
+}
+
+# losses NAME RANKS SHARD DEVICE - 100 steps of the demo's model
+losses()
+{
+    had="$RANKS $DEVICE $PRESET $SEQ"
+    RANKS=$2 DEVICE=$4 PRESET=demo SEQ=128
+    recipe 4 "${STEPS:-100}" "$work/text.bin" "model: {preset: demo, bias_update_rate: 0}" \
+        "training: {seq_len: 128, local_batch_size: 4, global_batch_size: 8, steps: ${STEPS:-100}, dtype: bfloat16, log_interval: 1}" \
+        "parallelism: {data_parallel_shard_degree: $3, data_parallel_replicate_degree: $(($2 / $3))}" \
+        "optimizer: {lr: 3e-4}" "lr_scheduler: {warmup_steps: 10}" >"$work/curve.yaml"
+    ranks "$work/curve.yaml"
+    sed -n 's/^step \([0-9]*\)  loss \([0-9.]*\).*/\1 \2/p' "$work/rank0" >"$work/curve.$1"
+    # shellcheck disable=SC2086 # words
+    set -- $had
+    RANKS=$1 DEVICE=$2 PRESET=$3 SEQ=$4
+}
+
+curve()
+{
+    "$PYTHON" tests/bench/gpu_text.py "$work/text.bin" 264 300000 || exit 1
+    losses cpu 1 1 cpu
+    "$O/tests/bench/gpu_dump" "$work/curve.yaml" "$work/dump" || exit 1
+    "$PYTHON" tests/bench/gpu_torch_curve.py "$work/dump" "$work/curve.torch" "$DEVICE" >"$work/log" 2>&1 ||
+        { tail -n 20 "$work/log"; exit 1; }
+    names='torch'
+    if [ "$DEVICE" = cuda ]; then
+        losses one 1 1 cuda
+        names="$names one"
+        if [ "$RANKS" -gt 1 ]; then
+            losses fsdp 2 2 cuda
+            losses hsdp 2 1 cuda
+            names="$names fsdp hsdp"
+        fi
+    fi
+    for n in $names; do
+        join "$work/curve.cpu" "$work/curve.$n" 2>/dev/null
+    done | awk -v names="cpu $names" -v steps="${STEPS:-100}" '
+        $1 < last || NR == 1 { k++ }
+        { last = $1; cpu[$1] = $2; loss[k, $1] = $3; d = $3 - $2; if (d < 0) d = -d; sum[k] += d; if (d > most[k]) most[k] = d; n[k]++ }
+        END { split(names, name, " "); printf "step"; for (i = 1; i <= k + 1; i++) printf " %9s", name[i]; print ""
+            for (s = 1; s <= steps; s += s < 10 ? 3 : 10) { printf "%4d %9.5f", s, cpu[s]; for (i = 1; i <= k; i++) printf " %9.5f", loss[i, s]; print "" }
+            for (i = 1; i <= k; i++) {
+                printf "%s from the CPU in FP32: %.2e on average, %.2e at most, %d steps\n", name[i + 1], sum[i] / n[i], most[i], n[i]
+                if (n[i] != steps) bad = 1
+                if (i > 1 && sum[i] / n[i] > 1.5 * sum[1] / n[1] + 1e-3) { bad = 1; print name[i + 1] ": further off than 1.5 times PyTorch" }
+            } exit bad }' || fail 'loss curves differ'
+}
+
 for part; do
     case $part in
-    ops | record | layers) "$part" ;;
+    ops | record | layers | grads | curve) "$part" ;;
     *) fail "no part $part: the head of $0 names them" ;;
     esac
 done

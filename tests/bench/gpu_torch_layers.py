@@ -26,6 +26,7 @@ class Attn(nn.Module):
         q=rope(q);k=rope(k)
         o=F.scaled_dot_product_attention(q.transpose(1,2),k.transpose(1,2),v.transpose(1,2),is_causal=True,enable_gqa=True)
         return s.wo(o.transpose(1,2).reshape(B,T,H*DH))
+def grouped(x,w,offs): return torch._grouped_mm(x,w.bfloat16().transpose(-2,-1),offs=offs)
 class MoE(nn.Module):
     def __init__(s):
         super().__init__()
@@ -44,8 +45,8 @@ class MoE(nn.Module):
         offs=torch.cumsum(cnt,0).to(torch.int32)
         tok=order//K
         xr=x[tok]
-        h=F.silu(torch._grouped_mm(xr,s.w1.bfloat16().transpose(-2,-1),offs=offs))*torch._grouped_mm(xr,s.w3.bfloat16().transpose(-2,-1),offs=offs)
-        y=torch._grouped_mm(h,s.w2.bfloat16().transpose(-2,-1),offs=offs)
+        h=F.silu(grouped(xr,s.w1,offs))*grouped(xr,s.w3,offs)
+        y=grouped(h,s.w2,offs)
         y=(y.float()*w.view(-1)[order].unsqueeze(-1)).to(x.dtype)
         out=torch.zeros_like(x).index_add_(0,tok,y)
         return out.view(B,T,D)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Golden values for the trainer: Hugging Face transformers' Qwen3-MoE, FP32, on the CPU.
 
-    make_golden.py            write qwen3_moe_{untied,tied,masked}.safetensors here
+    make_golden.py [NAME]...  write qwen3_moe_{untied,tied,masked,gpu}.safetensors here
     make_golden.py --check    compute them again and compare with the files
 
 Each file holds the weights, tokens, targets, logits, loss (mean over the counted tokens)
@@ -34,11 +34,14 @@ SHAPE = dict(
     router_aux_loss_coef=0.0,
 )
 BATCH, SEQ = 2, 24
+# gpu: widths that BF16 kernels take
+WIDE = dict(SHAPE, vocab_size=96, hidden_size=48, num_attention_heads=4, head_dim=32, moe_intermediate_size=24)
+WIDE_SEQ = 64
 BOUNDARY = 9  # masked: the second document starts here
 
 
-def build(tied):
-    config = Qwen3MoeConfig(**SHAPE, tie_word_embeddings=tied, attn_implementation="eager")
+def build(tied, shape):
+    config = Qwen3MoeConfig(**shape, tie_word_embeddings=tied, attn_implementation="eager")
     config.rope_parameters = {"rope_type": "default", "rope_theta": 1e6}
     model = Qwen3MoeForCausalLM(config).float().train()
     gen = torch.Generator().manual_seed(1234)
@@ -57,11 +60,11 @@ def document_mask():
     return torch.where(seen, 0.0, torch.finfo(torch.float32).min)[None, None]
 
 
-def make(tied, masked):
+def make(tied, masked, shape=SHAPE, seq=SEQ):
     torch.manual_seed(0)
-    model = build(tied)
+    model = build(tied, shape)
     gen = torch.Generator().manual_seed(99)
-    ids = torch.randint(0, SHAPE["vocab_size"], (BATCH, SEQ + 1), generator=gen)
+    ids = torch.randint(0, shape["vocab_size"], (BATCH, seq + 1), generator=gen)
     tokens, targets = ids[:, :-1].contiguous(), ids[:, 1:].clone()
     targets[0, 3] = -1  # a token that does not count
     args = {"input_ids": tokens, "use_cache": False}
@@ -81,7 +84,7 @@ def make(tied, masked):
     return {k: v.contiguous() for k, v in out.items()}
 
 
-VARIANTS = {"untied": (False, False), "tied": (True, False), "masked": (False, True)}
+VARIANTS = {"untied": (False, False), "tied": (True, False), "masked": (False, True), "gpu": (False, False, WIDE, WIDE_SEQ)}
 
 
 def check(path, want):
@@ -103,17 +106,20 @@ def check(path, want):
 def main():
     args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     args.add_argument("--check", action="store_true")
+    args.add_argument("names", nargs="*", metavar="NAME")
     opt = args.parse_args()
     torch.set_num_threads(1)
     bad = 0
     for name, how in VARIANTS.items():
+        if opt.names and name not in opt.names:
+            continue
         path = HERE / f"qwen3_moe_{name}.safetensors"
         values = make(*how)
         if opt.check:
             bad |= check(path, values)
             continue
-        meta = {k: str(v) for k, v in SHAPE.items()}
-        meta.update(batch=str(BATCH), seq=str(SEQ), boundary=str(BOUNDARY if how[1] else 0),
+        meta = {k: str(v) for k, v in (how[2] if len(how) > 2 else SHAPE).items()}
+        meta.update(batch=str(BATCH), seq=str(how[3] if len(how) > 2 else SEQ), boundary=str(BOUNDARY if how[1] else 0),
                     tied=str(int(how[0])), rope_theta="1000000",
                     made_with=f"torch {torch.__version__.split('+')[0]}, transformers {transformers.__version__}")
         save_file(values, path, metadata=meta)

@@ -1,8 +1,10 @@
-/* model_run.h - a whole model on the CPU without FSDP: what tests and the bench run.
+/* model_run.h - a whole model on one device without FSDP: what tests and benches run.
  *
  *   model_run_open(&r, &model, AC_NONE, B, S, chunk, threads);
  *   ... fill r.param[u], r.tokens, r.targets ...
  *   loss_sum = model_run_step(&r, scale);       gradients are in r.grad[u]
+ * model_run_open_on() opens another device than the CPU: then everything but loss_sum
+ * lies there, params in its element type.
  * Units: 0 embedding, 1 .. layers, layers + 1 head. */
 #ifndef UNIT_MODEL_RUN_H
 #define UNIT_MODEL_RUN_H
@@ -27,6 +29,8 @@ struct model_run {
     struct saved saved[RUN_MAX_UNITS];
     float *x, *dx, *bias; /* last output; its gradient; [E] or NULL */
     int32_t *tokens, *targets, *pos, *doc_start;
+    const int32_t *forced[RUN_MAX_UNITS]; /* of a layer [T,K], or NULL */
+    float *loss;                          /* where loss_sum arises */
     float loss_sum;
 };
 
@@ -55,18 +59,23 @@ static inline void run_scratch(struct model_run *r)
 static inline void run_batch(struct model_run *r, int B, int S)
 {
     size_t T = (size_t)B * (size_t)S;
+    int32_t *pos;
 
     r->tokens = run_alloc(r, T * sizeof(int32_t));
     r->targets = run_alloc(r, T * sizeof(int32_t));
     r->pos = run_alloc(r, T * sizeof(int32_t));
     r->doc_start = run_alloc(r, T * sizeof(int32_t));
+    pos = malloc(T * sizeof(*pos));
     for (size_t t = 0; t < T; t++)
-        r->pos[t] = (int32_t)(t % (size_t)S);
+        pos[t] = (int32_t)(t % (size_t)S);
+    r->c.ops->upload(r->c.dev, r->pos, pos, T * sizeof(*pos));
+    free(pos);
     r->b = (struct batch){ B, S, B * S, r->tokens, r->targets, r->pos, NULL };
 }
 
-static inline void model_run_open(struct model_run *r, const struct model *m,
-                                  enum ac_mode ac, int B, int S, int chunk, int threads)
+static inline void model_run_open_on(struct model_run *r, const struct ops *ops,
+                                     const struct model *m, enum ac_mode ac, int B,
+                                     int S, int chunk, int threads)
 {
     struct err err = ERR_INIT;
     size_t row;
@@ -74,7 +83,7 @@ static inline void model_run_open(struct model_run *r, const struct model *m,
 
     memset(r, 0, sizeof(*r));
     r->m = *m;
-    r->c = (struct layer_ctx){ .ops = &ops_cpu, .m = &r->m, .ac = ac };
+    r->c = (struct layer_ctx){ .ops = ops, .m = &r->m, .ac = ac };
     r->chunk = chunk;
     r->units = m->layers + 2;
     if (r->units > RUN_MAX_UNITS || r->c.ops->open(&r->c.dev, 0, threads, &err) != 0) {
@@ -103,6 +112,13 @@ static inline void model_run_open(struct model_run *r, const struct model *m,
     row = (size_t)(B * S) * (size_t)m->hidden * sizeof(float);
     r->x = run_alloc(r, row);
     r->dx = run_alloc(r, row);
+    r->loss = run_alloc(r, sizeof(float));
+}
+
+static inline void model_run_open(struct model_run *r, const struct model *m,
+                                  enum ac_mode ac, int B, int S, int chunk, int threads)
+{
+    model_run_open_on(r, &ops_cpu, m, ac, B, S, chunk, threads);
 }
 
 static inline void model_run_close(struct model_run *r)
@@ -121,19 +137,25 @@ static inline float run_step(struct model_run *r, float scale, int grads)
     int head = r->units - 1, tied = r->m.tied;
 
     if (grads)
-        memset(r->grad[0], 0, (size_t)r->layout[0].padded * sizeof(float));
+        r->c.ops->zero(r->c.dev, r->grad[0],
+                       (size_t)r->layout[0].padded * sizeof(float));
     embed_forward(&r->c, run_output(r, 0), &r->b, r->param[0]);
-    for (int u = 1; u < head; u++)
+    for (int u = 1; u < head; u++) {
+        r->c.forced = r->forced[u] ? r->forced[u] : r->c.forced;
         layer_forward(&r->c, run_output(r, u), &r->saved[u], &r->b, r->param[u],
                       r->bias);
-    head_forward_backward(&r->c, &r->loss_sum, r->dx, grads ? r->grad[head] : NULL,
-                          r->x, &r->b, r->param[head], tied ? r->param[0] : NULL,
+    }
+    head_forward_backward(&r->c, r->loss, r->dx, grads ? r->grad[head] : NULL, r->x,
+                          &r->b, r->param[head], tied ? r->param[0] : NULL,
                           tied ? r->grad[0] : NULL, scale, r->chunk);
+    r->c.ops->download(r->c.dev, &r->loss_sum, r->loss, sizeof(float));
     if (!grads)
         return r->loss_sum;
-    for (int u = head - 1; u > 0; u--)
+    for (int u = head - 1; u > 0; u--) {
+        r->c.forced = r->forced[u] ? r->forced[u] : r->c.forced;
         layer_backward(&r->c, r->dx, r->grad[u], &r->saved[u], &r->b, r->param[u],
                        r->bias);
+    }
     embed_backward(&r->c, r->grad[0], r->dx, &r->b);
     return r->loss_sum;
 }
