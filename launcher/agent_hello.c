@@ -1,6 +1,3 @@
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +7,7 @@
 #include "base/js.h"
 #include "base/mem.h"
 #include "launcher/agent_state.h"
+#include "launcher/net_look.h"
 #include "topology/topology.h"
 
 /* One line of a file of the kernel's; "" when there is none.  The caller's to free(). */
@@ -51,64 +49,16 @@ static char *address(void)
     return at && *at ? xstrndup(at, strcspn(at, " ")) : xstrdup("127.0.0.1");
 }
 
-/* The 4 or 16 bytes of an address; 0: of another kind. */
-static size_t bytes_of(const struct sockaddr *a, unsigned char out[16])
-{
-    if (a && a->sa_family == AF_INET) {
-        memcpy(out, &((const struct sockaddr_in *)(const void *)a)->sin_addr, 4);
-        return 4;
-    }
-    if (a && a->sa_family == AF_INET6) {
-        memcpy(out, &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, 16);
-        return 16;
-    }
-    return 0;
-}
-
-static int is_address(const struct ifaddrs *i, const char *want)
-{
-    char text[INET6_ADDRSTRLEN];
-    unsigned char bytes[16];
-
-    return bytes_of(i->ifa_addr, bytes) &&
-           inet_ntop(i->ifa_addr->sa_family, bytes, text, sizeof(text)) &&
-           strcmp(text, want) == 0;
-}
-
-static char *network_of(const struct ifaddrs *i)
-{
-    unsigned char a[16], m[16];
-    size_t n = bytes_of(i->ifa_addr, a);
-    char text[INET6_ADDRSTRLEN];
-    int bits = 0;
-
-    if (!n || bytes_of(i->ifa_netmask, m) != n)
-        return xstrdup("");
-    for (size_t k = 0; k < n; k++) {
-        a[k] &= m[k];
-        bits += __builtin_popcount(m[k]);
-    }
-    inet_ntop(i->ifa_addr->sa_family, a, text, sizeof(text));
-    return xasprintf("%s/%d", text, bits);
-}
-
 static void find_interface(struct agent_hello *h)
 {
-    struct ifaddrs *all = NULL;
+    struct net_look n;
 
-    if (getifaddrs(&all) < 0)
-        all = NULL;
-    for (const struct ifaddrs *i = all; i && !h->interface; i = i->ifa_next)
-        if (is_address(i, h->address)) {
-            h->interface = xstrdup(i->ifa_name);
-            h->network = network_of(i);
-        }
-    if (all)
-        freeifaddrs(all);
-    if (!h->interface) {
-        h->interface = xstrdup("");
-        h->network = xstrdup("");
-    }
+    net_look_here(h->address, 1, &n);
+    h->interface = xstrdup(n.interface);
+    h->network = xstrdup(n.network);
+    h->nccl = xstrdup(n.why[NET_NCCL]);
+    h->gloo = xstrdup(n.why[NET_GLOO]);
+    h->mpi = xstrdup(n.why[NET_MPI]);
 }
 
 /* This machine as its own `muster topo` shows it. */

@@ -44,7 +44,8 @@ const char *agent_build(void)
 static char **hello_text(struct agent_hello *h, int i)
 {
     char **text[] = { &h->version, &h->build,     &h->host,    &h->machine,
-                      &h->address, &h->interface, &h->network, &h->topology };
+                      &h->address, &h->interface, &h->network, &h->nccl,
+                      &h->gloo,    &h->mpi,       &h->topology };
 
     return i < (int)ARRAY_LEN(text) ? text[i] : NULL;
 }

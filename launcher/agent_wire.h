@@ -22,7 +22,8 @@ struct agent_hello {
     char *address;     /* by which muster reached it, "127.0.0.1" on this machine */
     char *interface;   /* that has this address, "" unknown */
     char *network;     /* its network, "10.99.0.0/24", "" unknown */
-    char *topology;    /* JSON of `muster topo` */
+    char *nccl, *gloo, *mpi; /* why each must be told of it (net_look.h); "" not */
+    char *topology;          /* JSON of `muster topo` */
 };
 
 void agent_hello_put(struct frame_out *o, const struct agent_hello *h);

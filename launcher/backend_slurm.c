@@ -19,6 +19,7 @@
 #include "launcher/slurm_nodes.h"
 #include "launcher/slurm_state.h"
 #include "launcher/slurm_step.h"
+#include "recipes/recipe.h"
 #include "topology/place.h"
 
 static int slurm_check(const struct run_request *q, struct err *err)
@@ -35,28 +36,6 @@ static int slurm_check(const struct run_request *q, struct err *err)
 }
 
 /* ---- what agents say ---- */
-
-static void send_start(struct run *run, int rank)
-{
-    struct slurm *s = run->backend_data;
-    struct task_start st = s->what;
-    struct err err = ERR_INIT;
-    struct env env;
-
-    if (slurm_rank_env(run->q, rank, &env, &err) < 0) {
-        run_end(run, (int)err.code, "start", rank, err_text(&err));
-        err_release(&err);
-        return;
-    }
-    rank_env_finish(&env, &s->start);
-    st.env = (struct strlist){ .item = env.item, .n = env.n };
-    st.cpus = (char *)run->plan[rank].cpus;
-    st.bind = run->q->no_bind               ? TASK_BIND_NONE
-              : rank_uses_gpu(run->q, rank) ? TASK_BIND_GPU
-                                            : TASK_BIND_SHARE;
-    task_server_start(s->agents, rank, &st);
-    env_release(&env);
-}
 
 /* NULL: the task is where the plan wants it; else why not, the caller's to free(). */
 static char *off_plan(const struct run *run, int rank, const struct js *about)
@@ -91,8 +70,10 @@ static int on_hello(void *arg, int rank, const struct js *about)
     if (why)
         run_end(run, ERR_FAILED, "start", rank, why);
     free(why);
+    if (rank == 0)
+        slurm_take_master(run, js_get(about, "master"));
     if (run->phase == RUN_GOING)
-        send_start(run, rank);
+        slurm_begin(run, rank);
     else
         task_server_send(s->agents, rank, TASK_SIGNAL, "\x09", 1);
     return 0;

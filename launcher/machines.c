@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "launcher/launch_nodes.h"
+#include "launcher/net_look.h"
 #include "launcher/node.h"
 #include "launcher/run.h"
 #include "launcher/slurm_alloc.h"
@@ -49,6 +50,10 @@ void machines_close(struct machines *m)
     if (m->in_slurm)
         slurm_place_release(&m->slurm);
     strlist_release(&m->defaults);
+    strlist_release(&m->net_said);
+    for (int i = 0; m->net && i < m->topology->n_nodes; i++)
+        strlist_release(&m->net[i]);
+    free(m->net);
     topology_free(m->topology);
     *m = (struct machines){ .in_slurm = 0 };
 }
@@ -83,6 +88,51 @@ int machines_cure(const struct machines *m, const struct recipe *r, int world,
     return -1;
 }
 
+/* "NCCL_SOCKET_IFNAME is set to =eth0 on n1 and 3 other nodes: NCCL would also take ..." */
+static void say_net(struct machines *m, const struct placement *p, enum net_var v)
+{
+    struct net_look first = { .address = "" }, one;
+    const char *name = "";
+    char *value, *text;
+    int n = 0;
+
+    for (int k = 0; k < p->n_nodes; k++) {
+        nodes_net(m->nodes, p->order[k], &one);
+        if (*one.why[v] && n++ == 0) {
+            first = one;
+            name = m->topology->nodes[p->order[k]].name;
+        }
+    }
+    if (!n)
+        return;
+    value = net_value(&first, v);
+    text = xasprintf("%s is set to %s on %s", net_name(v), value, name);
+    if (n > 1) {
+        char *more = xasprintf("%s (and to its like on %d other node%s)", text, n - 1,
+                               str_s(n - 1));
+        free(text);
+        text = more;
+    }
+    free(value);
+    value = xasprintf("%s: %s", text, first.why[v]);
+    strlist_add(&m->net_said, value);
+    free(value);
+    free(text);
+}
+
+static void settle_net(struct machines *m, const struct placement *p)
+{
+    struct net_look one;
+
+    m->net = xcalloc((size_t)m->topology->n_nodes, sizeof(*m->net));
+    for (int k = 0; k < p->n_nodes; k++) {
+        nodes_net(m->nodes, p->order[k], &one);
+        net_settings(&one, &m->net[p->order[k]]);
+    }
+    for (int v = 0; v < NET_VARS; v++)
+        say_net(m, p, (enum net_var)v);
+}
+
 static int settle(struct machines *m, const struct placement *p, struct err *err)
 {
     if (!m->nodes)
@@ -90,6 +140,8 @@ static int settle(struct machines *m, const struct placement *p, struct err *err
     if (launch_nodes_check(m->nodes, p, err) < 0)
         return -1;
     nodes_settings(m->nodes, p->order[0], &m->defaults);
+    if (p->n_nodes > 1)
+        settle_net(m, p);
     return 0;
 }
 
@@ -128,5 +180,7 @@ void machines_request(const struct machines *m, struct run_request *q)
     q->topology = m->topology;
     q->nodes = m->nodes;
     q->defaults = &m->defaults;
+    q->net = m->net;
+    q->net_said = &m->net_said;
     q->slurm = m->in_slurm ? &m->slurm : NULL;
 }

@@ -28,7 +28,9 @@ struct machines {
     struct nodes *nodes;      /* agents on the hosts; NULL: none */
     struct slurm_place slurm; /* in_slurm: the nodes of this allocation */
     int in_slurm;
-    struct strlist defaults; /* of the network, by machines_settle() */
+    /* By machines_place(): settings of all ranks; of those of each topology node, for
+     * the network; and why, a line each. */
+    struct strlist defaults, *net, net_said;
 };
 
 /* -1: *out holds nothing. */

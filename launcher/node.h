@@ -15,6 +15,7 @@
 #include "launcher/proc.h"
 
 struct err;
+struct net_look;
 struct topology;
 
 /* A line "NODE_PROGRESS sent total" (bytes) on the stderr of a carrier: it copies muster to
@@ -57,10 +58,11 @@ void nodes_close(struct nodes *nodes);
 /* The machines as the agents see them, nodes[i] is link[i]'s.  *out is the caller's. */
 int nodes_topology(const struct nodes *nodes, struct topology **out, struct err *err);
 
-/* What programs on several hosts need to know of the network: NAME=VALUE for
- * run_request.defaults; `master`: the node of rank 0.  Adds to *out; nothing for local
- * agents. */
+/* What programs on several hosts need to know: NAME=VALUE for run_request.defaults;
+ * `master`: the node of rank 0.  Adds to *out. */
 void nodes_settings(const struct nodes *nodes, int master, struct strlist *out);
+/* The network of a node, as its agent sees it. */
+void nodes_net(const struct nodes *nodes, int node, struct net_look *out);
 
 /* Call it twice a second: says that we are alive to all, and hears the same from those
  * that have no run. */

@@ -1,4 +1,5 @@
 /* node_net.c - the machines and their network as the agents see them. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -6,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "launcher/net_look.h"
 #include "launcher/node.h"
 #include "topology/topology.h"
 
@@ -66,46 +68,23 @@ static void add(struct strlist *out, const char *name, const char *value)
     free(text);
 }
 
-static int all_same_interface(const struct nodes *nodes)
-{
-    for (int i = 0; i < nodes->n; i++)
-        if (!*nodes->link[i].hello.interface ||
-            !str_eq(nodes->link[i].hello.interface, nodes->link[0].hello.interface))
-            return 0;
-    return 1;
-}
-
-/* "10.0.0.0/24,10.0.1.0/24": each once. */
-static char *networks(const struct nodes *nodes)
-{
-    struct str s = STR_INIT;
-
-    for (int i = 0; i < nodes->n; i++) {
-        const char *net = nodes->link[i].hello.network;
-        int seen = !*net;
-        for (int k = 0; k < i && !seen; k++)
-            seen = str_eq(net, nodes->link[k].hello.network);
-        if (!seen)
-            str_addf(&s, "%s%s", s.len ? "," : "", net);
-    }
-    return s.len ? str_take(&s) : NULL;
-}
-
 void nodes_settings(const struct nodes *nodes, int master, struct strlist *out)
 {
-    char *nets, *exact;
-
     if (nodes->local)
-        return;
-    add(out, "MASTER_ADDR", nodes->link[master].hello.address);
-    nets = networks(nodes);
-    if (nets)
-        add(out, "OMPI_MCA_btl_tcp_if_include", nets);
-    free(nets);
-    if (!all_same_interface(nodes))
-        return;
-    exact = xasprintf("=%s", nodes->link[0].hello.interface);
-    add(out, "NCCL_SOCKET_IFNAME", exact);
-    add(out, "GLOO_SOCKET_IFNAME", nodes->link[0].hello.interface);
-    free(exact);
+        add(out, "OMPI_MCA_btl_tcp_if_include", "lo");
+    else
+        add(out, "MASTER_ADDR", nodes->link[master].hello.address);
+}
+
+void nodes_net(const struct nodes *nodes, int node, struct net_look *out)
+{
+    const struct agent_hello *h = &nodes->link[node].hello;
+    const char *why[NET_VARS] = { h->nccl, h->gloo, h->mpi };
+
+    memset(out, 0, sizeof(*out));
+    snprintf(out->interface, sizeof(out->interface), "%s", h->interface);
+    snprintf(out->address, sizeof(out->address), "%s", h->address);
+    snprintf(out->network, sizeof(out->network), "%s", h->network);
+    for (int v = 0; v < NET_VARS && !nodes->local; v++)
+        snprintf(out->why[v], sizeof(out->why[v]), "%s", why[v]);
 }

@@ -34,7 +34,6 @@ static const struct {
     { "OMPI_MCA_mpi_yield_when_idle", "1" },
     { "OMPI_MCA_pml", "ob1" },
     { "OMPI_MCA_btl", "self,vader,tcp" },
-    { "OMPI_MCA_btl_tcp_if_include", "lo" },
 };
 
 static void drop_outer(struct env *e)
@@ -177,9 +176,17 @@ static void add_given(struct env *e, const struct strlist *given)
     for (int i = 0; given && i < given->n; i++) {
         char *name = xstrdup(given->item[i]), *eq = strchr(name, '=');
         *eq = '\0';
-        env_default(e, name, eq + 1);
+        if (!str_eq(name, "OMPI_MCA_btl_tcp_if_include") ||
+            !env_get(e, "OMPI_MCA_btl_tcp_if_exclude")) /* never both */
+            env_default(e, name, eq + 1);
         free(name);
     }
+}
+
+static void add_loopback(struct env *e)
+{
+    if (!env_get(e, "OMPI_MCA_btl_tcp_if_exclude"))
+        env_default(e, "OMPI_MCA_btl_tcp_if_include", "lo");
 }
 
 int rank_env_build(struct env *out, char *const *base, const struct run_request *q,
@@ -196,6 +203,10 @@ int rank_env_build(struct env *out, char *const *base, const struct run_request 
     env_setf(&e, "LOCAL_WORLD_SIZE", "%d", local_world(p, rank));
     env_setf(&e, "NODE_RANK", "%d", node_rank(p, rank));
     add_given(&e, q->defaults);
+    if (q->net)
+        add_given(&e, &q->net[p->rank[rank].node]);
+    if (p->n_nodes == 1)
+        add_loopback(&e);
     for (size_t i = 0; i < ARRAY_LEN(defaults); i++)
         env_default(&e, defaults[i].name, defaults[i].value);
     if (!env_get(&e, "OPENBLAS_NUM_THREADS"))

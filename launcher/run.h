@@ -29,6 +29,8 @@ struct run_request {
     const struct placement *placement; /* its world is the number of ranks */
     const struct slurm_place *slurm;   /* inside this allocation; NULL: not */
     struct nodes *nodes; /* agents on the topology's nodes (node.h); NULL: all here */
+    const struct strlist *net;      /* the same of each topology node; or NULL */
+    const struct strlist *net_said; /* and why, a line each; or NULL */
     const struct strlist *defaults; /* NAME=VALUE of the network, before muster's own
                                        defaults of a rank's environment; or NULL */
     char **command;                 /* NULL: muster-train with the recipe */

@@ -223,17 +223,40 @@ static int add_slurm_head(struct str *s, const struct run_request *q,
     free(line);
     str_adds(s, "\n# whose tasks start ");
     shell_add_word(s, program);
-    str_adds(s, " with the environment below, sent by muster; what the step gives\n"
-                "# each task (PMIX_*, SLURM_*, CUDA_VISIBLE_DEVICES) is set over it; "
-                "added at the start:\n# MASTER_PORT (a free port, unless set), "
-                "MUSTER_RUN, MUSTER_JOB_KEY, MUSTER_EVENT_FD,\n# "
-                "OPENBLAS_NUM_THREADS (CPUs of the rank, unless set)\n");
+    str_adds(s,
+             " with the environment below, sent by muster; what the step gives\n"
+             "# each task (PMIX_*, SLURM_*, CUDA_VISIBLE_DEVICES) is set over it; "
+             "added at the start:\n# MASTER_PORT (free on rank 0's node, unless set), "
+             "MUSTER_RUN, MUSTER_JOB_KEY, MUSTER_EVENT_FD,\n# "
+             "OPENBLAS_NUM_THREADS (CPUs of the rank, unless set)\n");
     str_adds(s, q->no_bind
                     ? "# ranks stay on the CPUs that Slurm gives them\n"
                     : "# srun binds nothing (--cpu-bind=none): the agent beside "
                       "each rank binds it to CPUs\n# near its GPU, or to an equal "
                       "share of those the task may use\n");
     return 0;
+}
+
+/* What is told to libraries about the network, and what the user told them. */
+static void add_net(struct str *s, const struct run_request *q)
+{
+    static const char *const users[] = { "NCCL_SOCKET_IFNAME",
+                                         "GLOO_SOCKET_IFNAME",
+                                         "OMPI_MCA_btl_tcp_if_include",
+                                         "OMPI_MCA_btl_tcp_if_exclude",
+                                         "NCCL_IB_HCA",
+                                         "UCX_NET_DEVICES",
+                                         "MASTER_ADDR" };
+
+    for (int i = 0; q->net_said && i < q->net_said->n; i++)
+        str_addf(s, "# %s\n", q->net_said->item[i]);
+    if (q->slurm && q->placement->n_nodes > 1)
+        str_adds(s, "# on a node where a library would take docker0 or its like, "
+                    "NCCL_SOCKET_IFNAME,\n# GLOO_SOCKET_IFNAME or "
+                    "OMPI_MCA_btl_tcp_if_include is set there (run with -v)\n");
+    for (size_t i = 0; i < ARRAY_LEN(users); i++)
+        if (getenv(users[i]))
+            str_addf(s, "# %s=%s is yours and stays\n", users[i], getenv(users[i]));
 }
 
 char *run_dry(const struct run_request *q, struct err *err)
@@ -247,6 +270,8 @@ char *run_dry(const struct run_request *q, struct err *err)
         ok = add_slurm_head(&s, q, program, err) == 0;
     else if (ok)
         add_local_head(&s, program);
+    if (ok)
+        add_net(&s, q);
     for (int r = 0; ok && r < q->placement->world; r++) {
         const char *cpus = rank_cpus(q, r);
         line = command_line(q, r, argv.item, err);

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/js.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "launcher/backend.h"
@@ -66,6 +67,18 @@ static void make_watch(struct run *run)
 
 /* ---- files ---- */
 
+static struct js *net_lines(const struct run_request *q)
+{
+    struct js *a = js_array();
+
+    for (int i = 0; q->net_said && i < q->net_said->n; i++) {
+        js_push(a, js_string(q->net_said->item[i]));
+        if (q->verbose)
+            log_info("%s", q->net_said->item[i]);
+    }
+    return a;
+}
+
 static struct js *run_json(const struct run *run)
 {
     struct js *o = js_document("run"), *argv = js_array();
@@ -87,6 +100,7 @@ static struct js *run_json(const struct run *run)
     if (q->command)
         secret_add_command(&line, q->command);
     js_put_str(o, "command", line.text);
+    js_put(o, "network", net_lines(q));
     js_free(argv);
     str_release(&line);
     free(cwd);

@@ -24,6 +24,7 @@ enum said {
     SAID_STACK = 16,
     SAID_SHM = 32,
     SAID_DEVICES = 64,
+    SAID_NET = 128,
 };
 
 /* 1 the first time. */
@@ -222,6 +223,9 @@ void run_task_seen(struct run *run, int rank, const struct js *event)
     take_binding(run, rank, event);
     look_at_limits(run, rank, event);
     look_at_devices(run, rank, event);
+    if (*js_str(event, "net", "") && run->q->verbose && first(run, SAID_NET))
+        log_info("rank %d on %s: %s", rank, run_host(run, rank),
+                 js_str(event, "net", ""));
     if (run->q->verbose)
         say(run, rank, event);
 }

@@ -8,9 +8,11 @@
 #include "launcher/proc.h"
 #include "launcher/rank_env.h"
 #include "launcher/slurm_fault.h"
+#include "launcher/slurm_master.h"
 #include "launcher/slurm_ping.h"
 #include "launcher/task_server.h"
 
+struct js;
 struct run;
 
 /* The ids of run_follow(). */
@@ -19,7 +21,8 @@ enum { READY_AGENTS, READY_OUT, READY_ERR, READY_PING };
 struct slurm {
     struct task_server *agents;
     struct rank_env_start start;
-    struct task_start what; /* the same for all ranks; env is made for each */
+    struct slurm_master master; /* when rank 0 is there */
+    struct task_start what;     /* the same for all ranks; env is made for each */
     char *hostfile, *log;
     struct proc srun; /* pid 0: not started */
     int logged;       /* descriptor of srun.log */
@@ -42,6 +45,13 @@ void slurm_give_up_rank(struct run *run, int rank);
 /* Is an agent connected? */
 int slurm_any_there(const struct run *run);
 void slurm_tell_srun(struct run *run, int signo);
+
+/* ---- backend_slurm_begin.c ---- */
+
+/* Rank 0's node says where the others meet it: nobody starts before that. */
+void slurm_take_master(struct run *run, const struct js *about);
+/* The agent of this rank is there: start it, or all that wait for rank 0. */
+void slurm_begin(struct run *run, int rank);
 
 /* ---- backend_slurm_fault.c: what went wrong, outside the ranks' own words ---- */
 

@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "launcher/env.h"
 #include "launcher/proc.h"
+#include "launcher/slurm_master.h"
 #include "launcher/sweep.h"
 #include "launcher/task_about.h"
 #include "launcher/task_bind.h"
@@ -134,15 +135,16 @@ static int start_rank(struct task *a, struct err *err)
                               .stdin_fd = -1,
                               .before = &a->before };
     struct task_bound bound;
+    char *line, address[48];
     struct env env;
-    char *line;
     int rc = -1;
 
     if (chdir(s->cwd) < 0)
         return err_set(err, ERR_MISSING,
                        "%s: %m on this node: start from a folder that all nodes have",
                        s->cwd);
-    if (task_rank_prepare(s, &env, &bound, err) < 0)
+    slurm_master_own_address(a->fd, address);
+    if (task_rank_prepare(s, address, &env, &bound, err) < 0)
         return -1;
     spec.env = env.item;
     spec.cpus = bound.cpus;
@@ -406,6 +408,7 @@ static void farewell(struct task *a)
 int task_exec(struct err *err)
 {
     struct task a = { .fd = -1, .signals = -1 };
+    struct js *about;
     int rc = -1;
 
     task_keepers_open(&a.keepers);
@@ -413,7 +416,10 @@ int task_exec(struct err *err)
     catch_signals(&a);
     if (reach(&a, err) < 0)
         return -1;
-    say_json(&a, TASK_HELLO, task_about());
+    about = task_about();
+    if (task_number("SLURM_PROCID") == 0)
+        js_put(about, "master", slurm_master_about(a.fd));
+    say_json(&a, TASK_HELLO, about);
     if (watch(&a, err) == 0) {
         farewell(&a);
         rc = a.rank.status;

@@ -23,6 +23,7 @@ struct task_bound {
     char cpus[256]; /* to bind to; "": leave it */
     const char *by; /* "muster", "slurm", "nobody" */
     char why[160];  /* of what is not bound by muster; "" */
+    char told[512]; /* what libraries were told of the network here, and why; "" */
 };
 
 /* root: "" the live machine, whose CPUs are those this process may use: a cpuset makes

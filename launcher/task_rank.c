@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "launcher/env.h"
+#include "launcher/net_look.h"
 #include "launcher/proc.h"
 #include "launcher/task_bind.h"
 #include "launcher/task_wire.h"
@@ -107,14 +108,57 @@ static int check_devices(const struct task_start *s, const struct env *env,
         "no GPU visible: CUDA_VISIBLE_DEVICES is set but empty on this node");
 }
 
-int task_rank_prepare(const struct task_start *s, struct env *env,
+/* Towards rank 0, else as the launcher reaches this node. */
+static void tell_net(const struct task_start *s, const char *address, struct env *env,
+                     struct task_bound *bound)
+{
+    const char *master = env_get(env, "MASTER_ADDR");
+    char towards[48] = "";
+    struct net_look n;
+    size_t at = 0;
+
+    if (master && *master && net_address_towards(master, towards) == 0 &&
+        !net_is_loopback(towards))
+        address = towards;
+    net_look_here(*address ? address : NULL, s->net == TASK_NET_NAMES, &n);
+    for (int v = 0; v < NET_VARS; v++) {
+        char *value;
+        if (!*n.why[v] || env_get(env, net_name((enum net_var)v)))
+            continue;
+        value = net_value(&n, (enum net_var)v);
+        if (at < sizeof(bound->told))
+            at += (size_t)snprintf(bound->told + at, sizeof(bound->told) - at,
+                                   "%s%s=%s: %s", at ? "; " : "",
+                                   net_name((enum net_var)v), value, n.why[v]);
+        free(value);
+    }
+    net_apply(&n, env);
+}
+
+static int check_net(const struct task_start *s, const struct env *env, struct err *err)
+{
+    struct net_ifs l = { 0 };
+    int rc;
+
+    if (s->bind != TASK_BIND_GPU)
+        return 0;
+    net_ifs_live(&l);
+    rc = net_check(&l, env_get(env, "NCCL_SOCKET_IFNAME"), err);
+    net_ifs_release(&l);
+    return rc;
+}
+
+int task_rank_prepare(const struct task_start *s, const char *address, struct env *env,
                       struct task_bound *bound, struct err *err)
 {
     make_env(s, env);
     choose_cpus(s, env, bound);
     set_threads(env, bound);
-    if (check_devices(s, env, err) == 0)
+    if (check_devices(s, env, err) == 0 && check_net(s, env, err) == 0) {
+        if (s->net != TASK_NET_NONE)
+            tell_net(s, address, env, bound);
         return 0;
+    }
     env_release(env);
     return -1;
 }

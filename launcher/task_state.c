@@ -103,6 +103,8 @@ struct js *task_state(pid_t pid, const struct task_bound *bound, const struct en
     js_put_str(o, "want_cpus", bound->cpus);
     js_put_str(o, "bound_by", bound->by);
     js_put_str(o, "why", bound->why);
+    if (*bound->told)
+        js_put_str(o, "net", bound->told);
     js_put_str(o, "devices", env_get(env, "CUDA_VISIBLE_DEVICES"));
     js_put_int(o, "local_rank", local ? strtol(local, NULL, 10) : -1);
     js_put(o, "limits", read_limits(pid));

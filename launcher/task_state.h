@@ -11,6 +11,7 @@ struct task_bound;
 /* The fields of the event "task":
  *   pid; host; cpus, mems: what it may use, as the kernel lists them
  *   want_cpus: what it was bound to, "" nothing; bound_by; why (task_bind.h)
+ *   net: what its libraries were told of the network on its node, and why
  *   devices: its CUDA_VISIBLE_DEVICES (null: unset); local_rank
  *   limits.{memlock,stack,core} bytes and limits.nofile, soft ones; -1 unlimited,
  *   null unknown

@@ -60,10 +60,14 @@ int task_frame_signal(const char *bytes, size_t n);
 /* A peer whose machine is gone is noticed within 10 s. */
 void task_keep_alive(int fd);
 
+/* Shall the agent look at its node's network, and at names? (net_look.h) */
+enum task_net { TASK_NET_NONE, TASK_NET_LOOK, TASK_NET_NAMES, TASK_NETS };
+
 /* What to start.  Byte for byte, whatever the bytes are (case C15). */
 struct task_start {
     char *cwd, *cpus, *program; /* owned */
     int64_t grace_ms;
+    enum task_net net;
     enum task_bind bind; /* when cpus is "": what the agent shall choose */
     struct strlist env;  /* of the rank, as far as the launcher knows it */
     struct strlist drop; /* names that the agent may have and the rank must not */

@@ -45,10 +45,36 @@ left()
 }
 
 @test "ssh: ranks on two hosts, with the addresses of their network" {
-    run lab 'muster launch --gpus 4 --hosts node1,node2 -- sh -c "echo \$RANK \$(hostname) \$MASTER_ADDR \$OMPI_MCA_btl_tcp_if_include \$NCCL_SOCKET_IFNAME"'
+    run lab 'muster launch --gpus 4 --hosts node1,node2 -- sh -c "echo \$RANK \$(hostname) \$MASTER_ADDR [\$OMPI_MCA_btl_tcp_if_include] [\$NCCL_SOCKET_IFNAME]"'
     status 0
-    has 'node1:0: 0 node1 10.99.0.1 10.99.0.0/24 =eth0'
-    has 'node2:3: 3 node2 10.99.0.1 10.99.0.0/24 =eth0'
+    has 'node1:0: 0 node1 10.99.0.1 [] []'
+    has 'node2:3: 3 node2 10.99.0.1 [] []'
+}
+
+@test "C04: bridges of containers are kept from NCCL, gloo and Open MPI, with the reason" {
+    bridge()
+    {
+        node "$1" ip link add "$2" type veth peer name peer0
+        node "$1" ip addr add 172.17.0.1/16 dev "$2"
+        node "$1" ip link set "$2" up
+        node "$1" ip link set peer0 up
+    }
+    bridge 1 docker0
+    bridge 2 virbr0
+    run lab 'echo "echo \$(hostname) [\$OMPI_MCA_btl_tcp_if_include] [\$NCCL_SOCKET_IFNAME]" >say; muster launch -v --gpus 4 --hosts node1,node2 -- sh say'
+    node 1 ip link del docker0
+    status 0
+    has 'node1:0: node1 [10.99.0.0/24] []'
+    has 'node2:3: node2 [10.99.0.0/24] [=eth0]'
+    has 'OMPI_MCA_btl_tcp_if_include is set to 10.99.0.0/24 on node1 (and to its like on 1 other node): Open MPI would also use docker0'
+    has 'NCCL_SOCKET_IFNAME is set to =eth0 on node2: NCCL would also take virbr0'
+    run lab 'NCCL_SOCKET_IFNAME=virbr0 muster launch --dry-run --gpus 4 --hosts node1,node2 -- sh say; grep -h network home/runs/*/run.json; grep -h "NCCL would" home/runs/*/run.json'
+    node 2 ip link del virbr0
+    status 0
+    has '# NCCL_SOCKET_IFNAME=virbr0 is yours and stays'
+    has ' OMPI_MCA_btl_tcp_if_include=10.99.0.0/24 '
+    lacks ' NCCL_SOCKET_IFNAME=='
+    has 'NCCL_SOCKET_IFNAME is set to =eth0 on node2: NCCL would also take virbr0'
 }
 
 @test "B13: the order of the hosts is the order of the ranks" {

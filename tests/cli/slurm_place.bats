@@ -89,6 +89,28 @@ alloc() { run timeout 100 salloc -Q "$@"; }
     has 'SLURM_TASKS_PER_NODE'
 }
 
+@test "C03: a master whose own name is loopback there is known by its address" {
+    here
+    cp "$LAB/lab/hosts" hosts
+    say='echo $RANK $MASTER_ADDR:$MASTER_PORT [$GLOO_SOCKET_IFNAME]'
+    alloc -w 'n[1-2]' -N2 --gres=gpu:1 muster launch --gpus 2 -- sh -c "$say"
+    status 0
+    port=$(sed -n 's/.*: 0 n1:\([0-9]*\) \[\]$/\1/p' <<<"$output")
+    [ "$port" -gt 1024 ]
+    has "n2:1: 1 n1:$port []"
+    { echo '127.0.1.1 n1'; cat hosts; } >"$LAB/lab/hosts"
+    alloc -w 'n[1-2]' -N2 --gres=gpu:1 muster launch -v --gpus 2 -- sh -c "$say"
+    cat hosts >"$LAB/lab/hosts"
+    status 0
+    address=$(awk '$2 == "n1" { print $1 }' hosts)
+    case $address in 127.*) skip 'this machine has no address but loopback' ;; esac
+    has "MASTER_ADDR is $address: n1 leads to 127.0.1.1 on that node, where no other finds it"
+    has ":0: 0 $address:"
+    has ":1: 1 $address:"
+    has "the machine's own name leads to 127.0.1.1"
+    [ -n "$(sed -n 's/.*:0: 0 .* \[\(..*\)\]$/\1/p' <<<"$output")" ]
+}
+
 @test "slurm: a node of the job that is down is left out, and named" {
     here
     # shellcheck disable=SC2016 # for the inner shell

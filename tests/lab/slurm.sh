@@ -13,8 +13,9 @@
 # slurmctld, munged and N slurmd (with what they start) live in one PID namespace under
 # one process: when that ends, the kernel ends all of them.  Each node has its own host
 # name, boot id, /dev/shm and folder for temporary files; they share the network of the
-# machine, on ports of 127.0.0.1.  4 nodes a leaf switch (one in labs of up to 4), one
-# spine; LEAVES='n[1,3] n[2,4]' says it otherwise.  FENCE=tree turns the PMIx fence of Slurm 22.05 on that is no barrier.
+# machine, on ports of 127.0.0.1, and DIR/hosts as /etc/hosts.  4 nodes a leaf switch (one
+# in labs of up to 4), one spine; LEAVES='n[1,3] n[2,4]' says it otherwise.  FENCE=tree
+# turns the PMIx fence of Slurm 22.05 on that is no barrier.
 set -eu
 
 packages='slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins libpmix-dev'
@@ -145,7 +146,17 @@ make_state()
         mkdir -p "$D/spool/n$i" "$D/tmp/n$i"
         cat /proc/sys/kernel/random/uuid >"$D/boot/n$i"
     done
+    write_hosts >"$D/hosts"
     write_conf
+}
+
+# The nodes' /etc/hosts: the names of all lead to this machine's address.
+write_hosts()
+{
+    address=$(hostname -I 2>/dev/null | awk '{ print $1 }')
+    cat /etc/hosts
+    i=0
+    while [ $((i += 1)) -le "$N" ]; do echo "${address:-127.0.0.1} n$i"; done
 }
 
 # `slurmctld -D` and `slurmd -D` say on stderr why they end.
@@ -161,6 +172,7 @@ node()
         hostname "$I"
         readlink /proc/self/ns/uts >"$D/uts/$I"
         mount -t tmpfs -o size=256m shm /dev/shm
+        mount --bind "$D/hosts" /etc/hosts
         mount --bind "$D/boot/$I" /proc/sys/kernel/random/boot_id 2>/dev/null
         exec /usr/sbin/slurmd -D -f "$SLURM_CONF" -N "$I"' \
         >/dev/null 2>>"$D/log/$1.err"

@@ -33,8 +33,18 @@ static const struct agent_job model = { .run = T("r-1"),
                                         .node_of = node_of,
                                         .n_ranks = 2,
                                         .ranks = ranks };
-static struct agent_hello hello = { FRAME_PROTOCOL, T("0.1"), T("b"), T("host"), T("m"),
-                                    T("10.0.0.1"),  T(""),    T(""),  T("{}") };
+static struct agent_hello hello = { .protocol = FRAME_PROTOCOL,
+                                    .version = T("0.1"),
+                                    .build = T("b"),
+                                    .host = T("host"),
+                                    .machine = T("m"),
+                                    .address = T("10.0.0.1"),
+                                    .interface = T("eth0"),
+                                    .network = T(""),
+                                    .nccl = T("also docker0"),
+                                    .gloo = T(""),
+                                    .mpi = T(""),
+                                    .topology = T("{}") };
 
 static struct agent_job job(void)
 {
@@ -159,6 +169,8 @@ static void test_hello(void **state)
     agent_hello_put(&o, &hello);
     f = only(&in, &o);
     assert_ok(agent_hello_take(&f, &got, &err), &err);
+    assert_string_equal(got.interface, "eth0");
+    assert_string_equal(got.nccl, "also docker0");
     assert_string_equal(got.address, "10.0.0.1");
     assert_string_equal(got.topology, "{}");
     agent_hello_release(&got);

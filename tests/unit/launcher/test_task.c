@@ -55,7 +55,8 @@ static void test_start(void **state)
                              .cpus = (char *)"0-3",
                              .program = (char *)"/bin/x",
                              .grace_ms = 1234,
-                             .bind = TASK_BIND_SHARE };
+                             .bind = TASK_BIND_SHARE,
+                             .net = TASK_NET_NAMES };
     struct task_start out;
     struct err err = ERR_INIT;
     struct str s = STR_INIT;
@@ -75,6 +76,7 @@ static void test_start(void **state)
     assert_string_equal(out.cpus, "0-3");
     assert_int_equal(out.grace_ms, 1234);
     assert_int_equal(out.bind, TASK_BIND_SHARE);
+    assert_int_equal(out.net, TASK_NET_NAMES);
     assert_int_equal(out.env.n, 3);
     assert_string_equal(out.env.item[1], "X=a b;c\"d\n\xff");
     assert_string_equal(out.env.item[2], "Z=");
