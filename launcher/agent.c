@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "launcher/agent_copied.h"
 #include "launcher/agent_state.h"
+#include "launcher/guard.h"
 #include "launcher/rank_env.h"
 #include "launcher/sweep.h"
 
@@ -250,6 +251,7 @@ static int turn(struct agent *a, struct err *err)
     int n = epoll_wait(a->epoll, e, 64, looks ? 50 : FRAME_ALIVE_MS / 2);
     int64_t now = clock_ms();
 
+    guard_beat();
     for (int i = 0; i < n; i++)
         if (dispatch(a, &e[i], err) < 0)
             return -1;
@@ -257,6 +259,9 @@ static int turn(struct agent *a, struct err *err)
     if (looks && now >= a->scan_at && a->phase == AGENT_RUNNING)
         agent_rank_look(a);
     listen_to_outputs(a);
+    /* What came while we were busy, or not let run, is no silence. */
+    if (now - a->heard_at > FRAME_SILENCE_MS && take_stream(a, err) < 0)
+        return -1;
     if (now - a->heard_at > FRAME_SILENCE_MS)
         return err_set(err, ERR_TIMEOUT, "nothing came from the launcher for %d s",
                        FRAME_SILENCE_MS / 1000);

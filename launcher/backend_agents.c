@@ -20,7 +20,7 @@
 #include "launcher/run_state.h"
 #include "topology/place.h"
 
-enum { READY_MS = 60000, CLOSE_MS = 5000, TICK_MS = 500 };
+enum { READY_MS = 60000, CLOSE_MS = 5000, TICK_MS = 250 };
 
 /* ---- sending ---- */
 
@@ -85,6 +85,7 @@ static void drop(struct run *run, int n)
     epoll_ctl(run->epoll, EPOLL_CTL_DEL, m->link->proc.out, NULL);
     m->link->lost = 1;
     watch_room(run, a, n);
+    node_hang_up(m->link);
     m->closed = 1;
     m->left = 0;
     end_ranks(run, n);
@@ -162,7 +163,10 @@ static void tick(struct run *run)
             continue;
         snprintf(text, sizeof(text), "nothing came from it for %d s",
                  FRAME_SILENCE_MS / 1000);
+        /* What waits to be read, because we were busy or not let run, is no silence. */
         if (now - l->heard_at > FRAME_SILENCE_MS)
+            read_member(run, n);
+        if (now - l->heard_at > FRAME_SILENCE_MS && !l->lost)
             lost(run, n, text);
         else if (!a->went && !a->member[n].ready && now > a->ready_by)
             run_end(run, ERR_TIMEOUT, "timeout", -1,

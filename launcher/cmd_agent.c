@@ -10,6 +10,7 @@
 #include "launcher/agent_ssh.h"
 #include "launcher/agent_wire.h"
 #include "launcher/cmd.h"
+#include "launcher/frame.h"
 #include "launcher/guard.h"
 #include "launcher/slurm_helper.h"
 #include "launcher/task_agent.h"
@@ -47,11 +48,15 @@ static const struct argp serve_parser = {
     NULL,
 };
 
-/* A guardian of its own: when the agent is killed, its ranks are ended. */
+/* A guardian of its own: when the agent is killed, or stands still, its ranks are ended.
+ * By then the launcher has taken the node for lost (FRAME_SILENCE_MS). */
 static int serve(int argc, char **argv, struct err *err)
 {
     struct agent_options o = { .in = STDIN_FILENO, .out = STDOUT_FILENO };
-    const struct guard_options g = { .grace_ms = 2000, .leave_terminal = 1 };
+    const struct guard_options g = { .grace_ms = 2000,
+                                     .leave_terminal = 1,
+                                     .leave_ms = 4000,
+                                     .silence_ms = FRAME_SILENCE_MS + 2000 };
     int rc = cmd_parse(&serve_parser, argc, argv, &o, err), status = 0;
 
     if (rc != 0)

@@ -48,13 +48,13 @@ enum frame_type {
     FRAME_END,        /* u32 signal: TERM or KILL to all of the job */
     FRAME_HOLD,       /* u32 1: read no output of ranks until 0 comes */
     FRAME_CLOSE,      /* no node needs this job any more */
-    /* both, each second */
+    /* both, twice a second */
     FRAME_ALIVE,
     FRAME_TYPES
 };
 
 /* Both sides take the other one for lost after so long without a byte. */
-enum { FRAME_ALIVE_MS = 1000, FRAME_SILENCE_MS = 10000 };
+enum { FRAME_ALIVE_MS = 500, FRAME_SILENCE_MS = 6000 };
 
 const char *frame_name(uint32_t type); /* "FENCE"; "?" */
 size_t frame_limit(uint32_t type);     /* bytes; 0: no such type */

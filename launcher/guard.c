@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
@@ -16,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "launcher/sweep.h"
@@ -23,14 +25,22 @@
 static const int passed_on[] = { SIGINT,  SIGTERM, SIGHUP, SIGQUIT,
                                  SIGUSR1, SIGUSR2, SIGTSTP };
 
-static pid_t guardian;  /* in the launcher: whose child it is; 0: unguarded */
-static char *folder[2]; /* by enum guard_folder; owned; NULL: not made */
+enum { TICK_MS = 500 };
+
+static pid_t guardian;          /* in the launcher: whose child it is; 0: unguarded */
+static char *folder[2];         /* by enum guard_folder; owned; NULL: not made */
+static _Atomic unsigned *beats; /* of the launcher, seen by both; NULL: not asked for */
 
 struct guard {
     pid_t launcher;
     int signals; /* signalfd */
     int typed;   /* write end of the launcher's stdin, -1 none */
     char mark[64];
+    const struct guard_options *o;
+    int64_t look_at;
+    int64_t leave_by; /* 0: it was not told to end */
+    unsigned beats;   /* when it was looked at last, ... */
+    int still;        /* ... and so often in a row it was the same */
 };
 
 int guard_pid(void)
@@ -123,6 +133,30 @@ static void stop_for_a_while(const struct guard *g)
     kill(g->launcher, SIGCONT);
 }
 
+static void pass_on(struct guard *g, int signo)
+{
+    kill(g->launcher, signo);
+    if (signo == SIGUSR1 || signo == SIGUSR2)
+        return;
+    kill(g->launcher, SIGCONT);
+    if (g->o->leave_ms && !g->leave_by)
+        g->leave_by = clock_ms() + g->o->leave_ms;
+}
+
+/* Counted in looks, not in time: what stops the whole machine for a while, the guardian
+ * with it, is no silence. */
+static void look_at_launcher(struct guard *g)
+{
+    unsigned now = beats ? *beats : 0;
+
+    g->still = now && now == g->beats ? g->still + 1 : 0;
+    g->beats = now;
+    g->look_at = clock_ms() + TICK_MS;
+    if ((now && g->still * TICK_MS >= g->o->silence_ms) ||
+        (g->leave_by && clock_ms() >= g->leave_by))
+        kill(g->launcher, SIGKILL);
+}
+
 /* 1 when the launcher has ended; *raw is its wait status. */
 static int take_signal(struct guard *g, int *raw)
 {
@@ -134,7 +168,7 @@ static int take_signal(struct guard *g, int *raw)
     if (s.ssi_signo == SIGTSTP)
         stop_for_a_while(g);
     else if (s.ssi_signo != SIGCHLD && s.ssi_signo != SIGCONT)
-        kill(g->launcher, (int)s.ssi_signo);
+        pass_on(g, (int)s.ssi_signo);
     while ((pid = waitpid(-1, raw, WNOHANG)) > 0)
         if (pid == g->launcher)
             return 1;
@@ -143,13 +177,15 @@ static int take_signal(struct guard *g, int *raw)
 
 static int wait_for_launcher(struct guard *g)
 {
-    int raw = 0;
+    int tick = g->o->leave_ms || beats ? TICK_MS : -1, raw = 0;
 
     for (;;) {
         struct pollfd p[2] = { { g->signals, POLLIN, 0 },
                                { g->typed < 0 ? -1 : STDIN_FILENO, POLLIN, 0 } };
-        if (poll(p, 2, -1) < 0 && errno != EINTR)
+        if (poll(p, 2, tick) < 0)
             continue;
+        if (tick > 0 && clock_ms() >= g->look_at)
+            look_at_launcher(g);
         if (p[1].revents)
             pump(g);
         if (p[0].revents && take_signal(g, &raw))
@@ -180,6 +216,12 @@ static void remove_folders(void)
     }
 }
 
+void guard_beat(void)
+{
+    if (beats)
+        ++*beats;
+}
+
 void guard_leave(void)
 {
     if (guard_is_gone())
@@ -196,9 +238,9 @@ static void leave_terminal(void)
         close(null);
 }
 
-static int be_guardian(struct guard *g, const struct guard_options *o, int *status,
-                       struct err *err)
+static int be_guardian(struct guard *g, int *status, struct err *err)
 {
+    const struct guard_options *o = g->o;
     int raw, left;
 
     prctl(PR_SET_NAME, "mguard", 0, 0, 0);
@@ -282,9 +324,23 @@ static int make_folders(struct err *err)
     return 0;
 }
 
+static int share_beats(const struct guard_options *o, struct err *err)
+{
+    void *page;
+
+    if (!o->silence_ms)
+        return 0;
+    page = mmap(NULL, sizeof(*beats), PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return err_set(err, ERR_SYSTEM, "mmap: %m");
+    beats = page;
+    return 0;
+}
+
 int guard_enter(const struct guard_options *o, int *status, struct err *err)
 {
-    struct guard g = { .typed = -1 };
+    struct guard g = { .typed = -1, .o = o };
     pid_t self = getpid();
     int in[2] = { -1, -1 };
     sigset_t before;
@@ -297,7 +353,7 @@ int guard_enter(const struct guard_options *o, int *status, struct err *err)
         token ^= (uint64_t)time(NULL) << 32;
     snprintf(g.mark, sizeof(g.mark), "MUSTER_GUARD=%016llx", (unsigned long long)token);
     g.signals = watch_signals(&before); /* from here on nothing ends us halfway */
-    if (make_folders(err) < 0)
+    if (make_folders(err) < 0 || share_beats(o, err) < 0)
         return -1;
     fflush(NULL);
     g.launcher = fork();
@@ -308,5 +364,5 @@ int guard_enter(const struct guard_options *o, int *status, struct err *err)
     setpgid(g.launcher, g.launcher);
     if (in[0] >= 0)
         close(in[0]);
-    return be_guardian(&g, o, status, err);
+    return be_guardian(&g, status, err);
 }

@@ -11,7 +11,7 @@
  *
  * Signals: INT TERM HUP QUIT USR1 USR2 go to the launcher; one that was ignored
  * when muster started (nohup) stays ignored.  TSTP stops the run, CONT lets it
- * go on. */
+ * go on; one that ends it lets a stopped launcher go on, so that it is heard. */
 #ifndef LAUNCHER_GUARD_H
 #define LAUNCHER_GUARD_H
 
@@ -22,6 +22,9 @@ struct guard_options {
     int pump_stdin;     /* a terminal only serves the guardian's process group: copy
                        what is typed into a pipe that becomes the launcher's 0 */
     int leave_terminal; /* the guardian lets go of 0, 1 and 2 (it says nothing) */
+    /* The guardian kills a launcher that ... 0: it never does */
+    int leave_ms;   /* ... is there so long after it was told to end */
+    int silence_ms; /* ... has not called guard_beat() for so long */
 };
 
 /* Call it before any thread exists.  Returns
@@ -36,6 +39,10 @@ int guard_enter(const struct guard_options *o, int *status, struct err *err);
  * guardian removes it. */
 enum guard_folder { GUARD_TMP, GUARD_SHM };
 char *guard_make_folder(enum guard_folder kind, struct err *err);
+
+/* In the launcher, where options.silence_ms is set: twice a second at least, from the
+ * first time on. */
+void guard_beat(void);
 
 /* In the launcher, last: does the tidying of a guardian that has died. */
 void guard_leave(void);

@@ -117,7 +117,7 @@ void nodes_idle(struct nodes *nodes)
 
     for (int i = 0; i < nodes->n; i++) {
         struct node_link *l = &nodes->link[i];
-        if (l->lost)
+        if (l->lost || !l->greeted)
             continue;
         if (!l->busy)
             hear(l);
@@ -285,8 +285,9 @@ static int meet(struct nodes *nodes, int64_t ready_ms, struct err *err)
                 give_up(l, ready_ms, &all);
         }
         nodes_show_progress(nodes);
+        nodes_idle(nodes); /* those that were quick wait for the others */
         if (open)
-            wait_for_any(nodes, 500);
+            wait_for_any(nodes, FRAME_ALIVE_MS / 2);
     }
     if (!all.code)
         return 0;
@@ -404,7 +405,7 @@ static void release_link(struct node_link *l)
 }
 
 /* Its stream ends: that ends an agent. */
-static void hang_up(struct node_link *l)
+static void end_stream(struct node_link *l)
 {
     node_flush(l);
     if (l->write_fd >= 0)
@@ -412,6 +413,14 @@ static void hang_up(struct node_link *l)
     if (l->proc.out >= 0)
         close(l->proc.out);
     l->write_fd = l->proc.out = -1;
+}
+
+void node_hang_up(struct node_link *l)
+{
+    l->lost = 1;
+    end_stream(l);
+    proc_signal(&l->proc, SIGTERM);
+    proc_signal(&l->proc, SIGCONT); /* a stopped one hears nothing */
 }
 
 /* One that stays is asked by signals; one that is lost was asked before. */
@@ -438,7 +447,7 @@ void nodes_close(struct nodes *nodes)
     if (!nodes)
         return;
     for (int i = 0; i < nodes->n; i++)
-        hang_up(&nodes->link[i]);
+        end_stream(&nodes->link[i]);
     see_off(nodes);
     for (int i = 0; i < nodes->n; i++)
         release_link(&nodes->link[i]);

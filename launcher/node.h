@@ -64,9 +64,11 @@ void nodes_settings(const struct nodes *nodes, int master, struct strlist *out);
 /* The network of a node, as its agent sees it. */
 void nodes_net(const struct nodes *nodes, int node, struct net_look *out);
 
-/* Call it twice a second: says that we are alive to all, and hears the same from those
- * that have no run. */
+/* Call it four times a second: says that we are alive to all, and hears the same from
+ * those that have no run. */
 void nodes_idle(struct nodes *nodes);
+/* It does not play any more: its stream ends, and its carrier is told to. */
+void node_hang_up(struct node_link *l);
 
 /* Send what waits; a link that takes nothing any more is lost. */
 void node_flush(struct node_link *l);

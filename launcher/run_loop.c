@@ -21,6 +21,7 @@ enum {
     SCAN_MS = 25,        /* between looks at /proc while a run ends */
     KILL_MS = 10000,     /* how long KILL is tried */
     HOLD_BACK_MS = 2000, /* how long a slow reader may hold up the ranks */
+    LOST_MS = 2000,      /* grace when a node is lost: there is nobody to save with */
 };
 
 /* ---- ending ---- */
@@ -28,10 +29,13 @@ enum {
 static int64_t grace_of(const struct run *run)
 {
     const struct run_request *q = run->q;
+    int64_t grace = q->grace_ms > 0 ? q->grace_ms : RUN_GRACE_MS;
 
     if (q->stop_grace_ms > 0 && strcmp(run->result->cause, "stopped") == 0)
         return q->stop_grace_ms;
-    return q->grace_ms > 0 ? q->grace_ms : RUN_GRACE_MS;
+    if (strcmp(run->result->cause, "node") == 0 && grace > LOST_MS)
+        return LOST_MS;
+    return grace;
 }
 
 static void begin_ending(struct run *run)

@@ -184,7 +184,7 @@ killed()
     ) &
     run lab 'muster launch --gpus 4 --grace 2s --hosts node1,node2 -- sh -c "trap : TERM; echo up >>up; sleep 51; sleep 52"'
     wait
-    [ $(($(date +%s) - $(cat at))) -le 16 ]
+    [ $(($(date +%s) - $(cat at))) -le 15 ]
     left 1
     left 2
     left 0
@@ -194,6 +194,12 @@ killed()
     killed 2 'kill -KILL $(pgrep -nf "[m]uster agent serve")'
     status 4
     has 'node node2 is lost'
+}
+
+@test "ssh: an agent is stopped: its host is named, its guardian ends what it has" {
+    killed 2 'kill -STOP $(pgrep -nf "[m]uster agent serve")'
+    status 4
+    has 'node node2 is lost: nothing came from it for 6 s'
 }
 
 @test "ssh: the sshd session is killed: its host is named, everything ends" {
