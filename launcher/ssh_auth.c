@@ -44,9 +44,7 @@ static int agent_of(struct ssh_hop *h, struct err *err)
     const char *why = NULL;
     char *path;
 
-    if (host->identities_only)
-        why = "not asked (IdentitiesOnly)";
-    else if (host->agent && strcasecmp(host->agent, "none") == 0)
+    if (host->agent && strcasecmp(host->agent, "none") == 0)
         why = "not asked (IdentityAgent none)";
     if (why) {
         note(h, "agent", why);
@@ -74,7 +72,9 @@ static int list_ways(struct ssh_hop *h, struct err *err)
 
     if (agent < 0)
         return -1;
-    if (agent && !host->identity_given)
+    /* IdentitiesOnly: the agent's keys only in the place of a file that is locked. */
+    h->spare_agent = agent && host->identities_only;
+    if (agent && !host->identity_given && !h->spare_agent)
         add_way(h, NULL, 1);
     for (int i = 0; i < host->identity.n; i++) {
         char *path;
@@ -86,7 +86,7 @@ static int list_ways(struct ssh_hop *h, struct err *err)
         add_way(h, path, host->identity_given);
         free(path);
     }
-    if (agent && host->identity_given)
+    if (agent && host->identity_given && !h->spare_agent)
         add_way(h, NULL, 1);
     return 0;
 }
@@ -128,6 +128,10 @@ static void load_key(struct ssh_hop *h, const struct ssh_candidate *way)
     note(h, way->file,
          asked ? "needs a passphrase, which muster does not ask for: ssh-add it"
                : "is no private key that libssh can read");
+    if (asked && h->spare_agent) {
+        h->spare_agent = 0;
+        add_way(h, NULL, 1); /* moves *way */
+    }
 }
 
 /* --- the steps ---------------------------------------------------------------------- */

@@ -40,6 +40,7 @@ struct ssh_hop {
     /* authentication */
     struct ssh_candidate *way;
     int n_ways, way_at; /* -1: asking what is allowed */
+    int spare_agent;    /* there is one, and IdentitiesOnly: for a key that is locked */
     ssh_key key;        /* of way[way_at], loaded */
     struct str tried;   /* "FILE: refused; agent: ..." */
 };
