@@ -24,7 +24,8 @@
 #include "topology/topology.h"
 
 struct args {
-    const char *recipe, *cluster, *replay, *level;
+    const char *recipe, *replay, *level;
+    struct machines_ask where; /* but for the recipe */
     struct strlist sets;
     int gpus, list, json, verbose;
     struct err *err; /* of a value */
@@ -41,6 +42,7 @@ static const struct argp_option options[] = {
       0 },
     { "cluster", OPT_CLUSTER, "FILE", 0, "a cluster specification, not this machine",
       0 },
+    MACHINES_OPTIONS(0),
     { "replay", OPT_REPLAY, "FILE", 0,
       "judge recorded measurements (events.jsonl of a check, a table of rails, limits)",
       1 },
@@ -78,7 +80,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     struct args *a = state->input;
     int rc = 0;
 
-    if (a->failed)
+    if (a->failed || machines_take(&a->where, key, arg))
         return 0;
     switch (key) {
     case 'g':
@@ -94,7 +96,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         strlist_add(&a->sets, arg);
         break;
     case OPT_CLUSTER:
-        a->cluster = arg;
+        a->where.cluster = arg;
         break;
     case OPT_REPLAY:
         a->replay = arg;
@@ -138,13 +140,30 @@ static int set_key(struct recipe *r, const char *pair, struct err *err)
     return rc ? err_wrap(err, "--set") : 0;
 }
 
+/* Hosts without a recipe: every GPU in one group, or a rank on each host. */
+static const char hosts_recipe[] = "name: hosts\n"
+                                   "model: {preset: tiny}\n"
+                                   "training: {seq_len: 32}\n"
+                                   "parallelism: {data_parallel_shard_degree: -1}\n";
+
+static const char *path_of(const struct args *a)
+{
+    return a->recipe ? a->recipe : "hosts.yaml";
+}
+
 static int load_recipe(struct subject *s, struct err *err)
 {
     const struct args *a = s->a;
+    int rc = 0;
 
-    if (!a->recipe)
+    if (a->recipe)
+        rc = recipe_load(a->recipe, &s->recipe, err);
+    else if (a->where.hosts || a->where.hostfile)
+        rc = recipe_parse(hosts_recipe, sizeof(hosts_recipe) - 1, path_of(a),
+                          &s->recipe, err);
+    else
         return 0;
-    if (recipe_load(a->recipe, &s->recipe, err))
+    if (rc < 0)
         return -1;
     s->has_recipe = 1;
     for (int i = 0; i < a->sets.n; i++)
@@ -152,16 +171,17 @@ static int load_recipe(struct subject *s, struct err *err)
             return -1;
     if (a->level && recipe_set(&s->recipe, "checks.level", a->level, err))
         return err_wrap(err, "--level");
-    return recipe_validate(&s->recipe, a->recipe, err);
+    return recipe_validate(&s->recipe, path_of(a), err);
 }
 
 /* A recording is judged against this machine, not against an allocation. */
 static int look(struct subject *s, struct err *err)
 {
     const struct recipe *r = s->has_recipe ? &s->recipe : NULL;
-    const struct machines_ask ask = { .recipe = r, .cluster = s->a->cluster };
-    const char *file = s->a->cluster ? s->a->cluster : r ? r->cluster.file : NULL;
+    struct machines_ask ask = s->a->where;
+    const char *file = ask.cluster ? ask.cluster : r ? r->cluster.file : NULL;
 
+    ask.recipe = r;
     if (s->a->replay)
         return topology_from_cluster(file, &s->machines.topology, err);
     return machines_open(&ask, &s->machines, err);
@@ -169,8 +189,16 @@ static int look(struct subject *s, struct err *err)
 
 static int place(struct subject *s, struct err *err)
 {
-    int world = machines_world(&s->machines, &s->recipe, s->a->gpus);
+    const struct topology *t = s->machines.topology;
+    int world, gpus = 0;
 
+    for (int i = 0; i < t->n_nodes; i++)
+        gpus += t->nodes[i].n_gpus;
+    if (!s->a->recipe && !gpus)
+        s->recipe.cluster.gpus_per_node = 1;
+    world = s->a->gpus || s->a->recipe || gpus
+                ? machines_world(&s->machines, &s->recipe, s->a->gpus)
+                : t->n_nodes;
     return machines_place(&s->machines, &s->recipe, world, &s->placement, err);
 }
 
@@ -207,7 +235,7 @@ static int replay(struct subject *s, struct verdicts *out, struct err *err)
 
 static int check_live(struct subject *s, struct verdicts *out, struct err *err)
 {
-    struct preflight q = { .recipe_path = s->a->recipe,
+    struct preflight q = { .recipe_path = path_of(s->a),
                            .sets = &s->a->sets,
                            .recipe = &s->recipe,
                            .show = s->a->verbose };
@@ -325,9 +353,12 @@ static int guarded_check(const struct args *a, struct err *err)
 
     if (a->list)
         return list(a->json);
-    if (!a->recipe && !a->replay)
+    if (!a->recipe && !a->replay && !a->where.hosts && !a->where.hostfile)
         return err_set(err, ERR_USAGE,
-                       "muster check: RECIPE is missing (`muster check --help`)");
+                       "muster check: RECIPE or --hosts is missing (`muster check "
+                       "--help`)");
+    if (machines_ask_check(&a->where, err) < 0)
+        return -1;
     if (a->replay)
         return check(a, err);
     rc = guard_enter(&o, &status, err);
@@ -341,7 +372,7 @@ static int run(int argc, char **argv, struct err *err)
     static const struct argp argp = {
         options,
         parse_option,
-        "RECIPE",
+        "RECIPE\n--hosts LIST",
         "Checks hosts and, over the trainer's own collectives, the groups of the "
         "recipe.\vExit status: 0 fit; 1 a check failed or is undecided; 3 a required "
         "check could not be measured.",

@@ -22,8 +22,9 @@
 #include "topology/topology.h"
 
 struct options {
-    const char *recipe, *cluster, *resume;
-    struct strlist sets; /* "KEY=VALUE" */
+    const char *recipe, *resume;
+    struct machines_ask where; /* but for the recipe */
+    struct strlist sets;       /* "KEY=VALUE" */
     int json, list;
 };
 
@@ -33,6 +34,7 @@ static const struct argp_option table[] = {
     { "strategy", 's', "S", 0, "hierarchical, predicted or exhaustive (scale.strategy)", 0 },
     { "set", 'S', "KEY=VALUE", 0, "set a key of the recipe", 0 },
     { "cluster", 'c', "FILE", 0, "a cluster specification instead of this machine", 0 },
+    MACHINES_OPTIONS(0),
     { "list", 'l', NULL, 0, "show the candidates and why some are refused; start nothing", 0 },
     { "resume", 'R', "CLIMB", 0, "go on with a climb that was interrupted", 0 },
     { "json", 'j', NULL, 0, "one object on stdout", 0 },
@@ -52,6 +54,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct options *o = state->input;
 
+    if (machines_take(&o->where, key, arg))
+        return 0;
     switch (key) {
     case 'r':
         add_set(o, "scale.rungs", arg);
@@ -67,7 +71,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         strlist_add(&o->sets, arg);
         return 0;
     case 'c':
-        o->cluster = arg;
+        o->where.cluster = arg;
         return 0;
     case 'l':
         o->list = 1;
@@ -95,11 +99,25 @@ struct job {
     const struct options *o;
     struct recipe recipe;
     int has_recipe;
-    char *cluster, *id;
+    char *id;
+    char *cluster, *hosts, *hostfile; /* where it runs; "": not said */
     struct machines machines;
     char fingerprint[17];
     struct store *store;
 };
+
+static const char *said(const char *text)
+{
+    return text && *text ? text : NULL;
+}
+
+static struct machines_ask where_of(const struct job *j)
+{
+    return (struct machines_ask){ .recipe = &j->recipe,
+                                  .cluster = said(j->cluster),
+                                  .hosts = said(j->hosts),
+                                  .hostfile = said(j->hostfile) };
+}
 
 /* --- one trial -------------------------------------------------------------------- */
 
@@ -108,7 +126,9 @@ static int run_trial(void *arg, const struct recipe *at, int gpus, struct trial 
 {
     const struct job *j = arg;
 
-    return trial_run(at, gpus, j->cluster, j->id, out, err);
+    const struct machines_ask where = where_of(j);
+
+    return trial_run(at, gpus, &where, j->id, out, err);
 }
 
 static void say(void *arg, const char *line)
@@ -135,14 +155,15 @@ static int load_recipe(struct job *j, struct err *err)
         if (rc < 0)
             return -1;
     }
-    j->cluster = xstrdup(o->cluster ? o->cluster : j->recipe.cluster.file);
+    j->cluster = xstrdup(o->where.cluster ? o->where.cluster : "");
+    j->hosts = xstrdup(o->where.hosts ? o->where.hosts : "");
+    j->hostfile = xstrdup(o->where.hostfile ? o->where.hostfile : "");
     return recipe_validate(&j->recipe, o->recipe, err);
 }
 
 static int look_at_machines(struct job *j, struct err *err)
 {
-    const struct machines_ask ask = { .recipe = &j->recipe,
-                                      .cluster = *j->cluster ? j->cluster : NULL };
+    const struct machines_ask ask = where_of(j);
 
     if (machines_open(&ask, &j->machines, err) < 0)
         return -1;
@@ -178,6 +199,8 @@ static int start_new(struct job *j, struct err *err)
     int rc;
 
     js_put_str(options, "cluster", j->cluster);
+    js_put_str(options, "hosts", j->hosts);
+    js_put_str(options, "hostfile", j->hostfile);
     js_put_str(options, "folder", getcwd(cwd, sizeof(cwd)) ? cwd : "/");
     lines[0] = js_line(topology);
     lines[1] = js_line(options);
@@ -205,6 +228,8 @@ static int read_climb(struct job *j, const struct js *climb, struct err *err)
         return -1;
     j->has_recipe = 1;
     j->cluster = xstrdup(js_str(options, "cluster", ""));
+    j->hosts = xstrdup(js_str(options, "hosts", ""));
+    j->hostfile = xstrdup(js_str(options, "hostfile", ""));
     if (chdir(folder) < 0)
         return err_set(err, ERR_MISSING, "%s was started in %s: %m", j->id, folder);
     if (look_at_machines(j, err) < 0)
@@ -365,7 +390,7 @@ static int prepare(struct job *j, struct err *err)
             err, ERR_USAGE,
             "%s describes machines that are not here: nothing can be measured "
             "on them; --list shows the candidates",
-            j->cluster);
+            *j->cluster ? j->cluster : j->recipe.cluster.file);
     return j->o->resume ? 0 : start_new(j, err);
 }
 
@@ -376,6 +401,8 @@ static void release(struct job *j)
     if (j->has_recipe)
         recipe_release(&j->recipe);
     free(j->cluster);
+    free(j->hosts);
+    free(j->hostfile);
     free(j->id);
 }
 
@@ -409,13 +436,15 @@ static int run(int argc, char **argv, struct err *err)
 
     if (rc == 0 && !o.recipe && !o.resume)
         rc = err_set(err, ERR_USAGE, "muster climb: which recipe? (or --resume CLIMB)");
-    else if (rc == 0 && o.resume && (o.recipe || o.sets.n || o.cluster || o.list))
+    else if (rc == 0 && o.resume &&
+             (o.recipe || o.sets.n || o.where.cluster || o.where.hosts ||
+              o.where.hostfile || o.list))
         rc =
             err_set(err, ERR_USAGE,
                     "muster climb: --resume goes on with the recipe as it was: give no "
                     "other options");
     else if (rc == 0)
-        rc = work(&j, err);
+        rc = machines_ask_check(&o.where, err) < 0 ? -1 : work(&j, err);
     else
         rc = rc > 0 ? 0 : -1;
     strlist_release(&o.sets);

@@ -19,8 +19,9 @@
 #include "topology/topology.h"
 
 struct options {
-    const char *recipe, *cluster;
-    int gpus; /* 0: not said */
+    const char *recipe;
+    struct machines_ask where; /* but for the recipe */
+    int gpus;                  /* 0: not said */
     struct strlist sets;
     struct predict_assumptions assumed;
     int json, help_recipe, markdown, all_ranks;
@@ -33,8 +34,9 @@ static const struct argp_option table[] = {
     { "gpus", 'g', "N", 0, "ranks of the run, one a GPU or CPU slot", 0 },
     { "cluster", 'c', "FILE", 0,
       "the machines: a specification, or KIND:FILE as `muster topo --source` takes it "
-      "(default: the recipe's cluster.file, else the Slurm allocation we are in, else "
-      "this machine)", 0 },
+      "(default: the recipe's cluster.hosts or cluster.file, else the Slurm allocation "
+      "we are in, else this machine)", 0 },
+    MACHINES_OPTIONS(0),
     { "set", 's', "KEY=VALUE", 0, "change a key of the recipe", 0 },
     { "json", 'j', NULL, 0, "one JSON object", 0 },
     { "all-ranks", OPT_ALL_RANKS, NULL, 0, "list every rank of a large run", 0 },
@@ -91,11 +93,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct options *o = state->input;
 
+    if (machines_take(&o->where, key, arg))
+        return 0;
     switch (key) {
     case 'g':
         return parse_gpus(o, arg, state);
     case 'c':
-        o->cluster = arg;
+        o->where.cluster = arg;
         return 0;
     case 's':
         strlist_add(&o->sets, arg);
@@ -179,15 +183,18 @@ static void add_started(struct plan *p, const struct machines *m)
 static void add_commands(struct plan *p, const struct machines *m,
                          const struct options *o)
 {
+    struct strlist words = { 0 };
     struct str s = STR_INIT;
 
     str_adds(&s, "muster launch ");
     shell_add_word(&s, o->recipe);
     str_addf(&s, " --gpus %d", p->placement->world);
-    if (o->cluster) {
-        str_adds(&s, " --cluster ");
-        shell_add_word(&s, o->cluster);
+    machines_add_words(&o->where, &words);
+    for (int i = 0; i < words.n; i++) {
+        str_adds(&s, " ");
+        shell_add_word(&s, words.item[i]);
     }
+    strlist_release(&words);
     for (int i = 0; i < o->sets.n; i++) {
         str_adds(&s, " --set ");
         shell_add_word(&s, o->sets.item[i]);
@@ -202,11 +209,13 @@ static void add_commands(struct plan *p, const struct machines *m,
 static int look(const struct options *o, const struct recipe *r, struct machines *m,
                 struct err *err)
 {
-    const struct machines_ask ask = { .recipe = r, .cluster = o->cluster };
+    struct machines_ask ask = o->where;
 
-    if (r->cluster.backend != BACKEND_SLURM || slurm_is_inside())
+    ask.recipe = r;
+    if (r->cluster.backend != BACKEND_SLURM || slurm_is_inside() || ask.hosts ||
+        ask.hostfile)
         return machines_open(&ask, m, err);
-    return topology_from_cluster(o->cluster ? o->cluster : r->cluster.file,
+    return topology_from_cluster(ask.cluster ? ask.cluster : r->cluster.file,
                                  &m->topology, err);
 }
 
@@ -247,7 +256,7 @@ static int plan(const struct options *o, struct err *err)
         return err_set(err, ERR_USAGE,
                        "muster plan needs %s: muster plan RECIPE --gpus N",
                        o->recipe ? "--gpus N" : "a recipe");
-    if (recipe_load(o->recipe, &r, err) < 0)
+    if (machines_ask_check(&o->where, err) < 0 || recipe_load(o->recipe, &r, err) < 0)
         return -1;
     if (apply_sets(&r, &o->sets, err) == 0 && recipe_validate(&r, o->recipe, err) == 0)
         rc = make_and_show(o, &r, err);

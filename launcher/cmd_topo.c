@@ -8,11 +8,13 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "launcher/cmd.h"
+#include "launcher/machines.h"
 #include "topology/emit.h"
 #include "topology/fabric.h"
 #include "topology/topology.h"
 
 struct options {
+    struct machines_ask where;
     struct strlist sources;
     const char *format;
 };
@@ -25,6 +27,7 @@ static const struct argp_option table[] = {
       "topo -m), slurmconf:FILE (topology.conf, topology.yaml, scontrol show topology), "
       "cliques:FILE (NODE ClusterUUID.CliqueId), ibnet:FILE (ibnetdiscover); a second one adds what the first has "
       "not", 0 },
+    MACHINES_OPTIONS(0),
     { "format", 'f', "FORMAT", 0,
       "text (the default), json, slurm-conf or slurm-yaml (Slurm's topology files)", 0 },
     { "json", 'j', NULL, 0, "the same as --format json", 0 },
@@ -36,6 +39,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct options *o = state->input;
 
+    if (machines_take(&o->where, key, arg))
+        return 0;
     switch (key) {
     case 's':
         strlist_add(&o->sources, arg);
@@ -108,14 +113,31 @@ static const struct format *find_format(const char *name, struct err *err)
     return NULL;
 }
 
-static int read_sources(const struct strlist *sources, struct topology **out,
-                        struct err *err)
+/* What agents on the hosts see; takes their topology over. */
+static int ask_hosts(const struct machines_ask *ask, struct topology **out,
+                     struct err *err)
 {
-    if (sources->n == 0)
-        return topology_from_source("sysfs", out, err);
-    if (topology_from_source(sources->item[0], out, err) < 0)
+    struct machines m;
+
+    if (machines_ask_check(ask, err) < 0 || machines_open(ask, &m, err) < 0)
         return -1;
-    for (int i = 1; i < sources->n; i++) {
+    *out = m.topology;
+    m.topology = NULL;
+    machines_close(&m);
+    return 0;
+}
+
+static int read_sources(const struct options *o, struct topology **out, struct err *err)
+{
+    const struct strlist *sources = &o->sources;
+    int hosts = o->where.hosts || o->where.hostfile;
+
+    if (!hosts && sources->n == 0)
+        return topology_from_source("sysfs", out, err);
+    if (hosts ? ask_hosts(&o->where, out, err)
+              : topology_from_source(sources->item[0], out, err))
+        return -1;
+    for (int i = !hosts; i < sources->n; i++) {
         struct topology *more = NULL;
         int rc = topology_from_source(sources->item[i], &more, err);
         if (rc == 0)
@@ -144,7 +166,7 @@ static int run(int argc, char **argv, struct err *err)
     }
     rc = -1;
     format = find_format(o.format, err);
-    if (!format || read_sources(&o.sources, &t, err) < 0)
+    if (!format || read_sources(&o, &t, err) < 0)
         goto out;
     fabric_inspect(t);
     rc = format->show(t, stdout, err);

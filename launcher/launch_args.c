@@ -11,8 +11,6 @@
 enum {
     OPT_SET = 256,
     OPT_CLUSTER,
-    OPT_HOSTS,
-    OPT_HOSTFILE,
     OPT_DRY_RUN,
     OPT_JSON,
     OPT_DETACH,
@@ -35,10 +33,7 @@ static const struct argp_option options[] = {
       0 },
     { "cluster", OPT_CLUSTER, "FILE", 0, "a cluster specification, not this machine",
       0 },
-    { "hosts", OPT_HOSTS, "LIST", 0,
-      "run on these hosts over SSH (a,b,n[1-4]; user@host; the order is kept)", 0 },
-    { "hostfile", OPT_HOSTFILE, "FILE", 0, "the same, a host a line (NAME [slots=N])",
-      0 },
+    MACHINES_OPTIONS(0),
     { "resume", OPT_RESUME, "DIR", 0, "continue from the checkpoints in DIR", 0 },
     { "dry-run", OPT_DRY_RUN, 0, 0, "print what would run, byte for byte, and stop",
       1 },
@@ -149,13 +144,7 @@ static int take_word(struct launch_args *a, int key, const char *arg)
 {
     switch (key) {
     case OPT_CLUSTER:
-        a->cluster = arg;
-        return 0;
-    case OPT_HOSTS:
-        a->hosts = arg;
-        return 0;
-    case OPT_HOSTFILE:
-        a->hostfile = arg;
+        a->where.cluster = arg;
         return 0;
     case OPT_RESUME:
         a->resume = arg;
@@ -184,7 +173,8 @@ static error_t take(int key, char *arg, struct argp_state *state)
     struct parse *p = state->input;
     int rc;
 
-    if (p->failed || take_word(p->a, key, arg) == 0)
+    if (p->failed || machines_take(&p->a->where, key, arg) ||
+        take_word(p->a, key, arg) == 0)
         return 0;
     rc = take_value(p, key, arg);
     if (rc > 0)
@@ -220,10 +210,8 @@ static int check(const struct launch_args *a, struct err *err)
     if (a->command && a->resume)
         return err_set(err, ERR_USAGE,
                        "--resume is for a recipe; a command gets its own options");
-    if (!!a->hosts + !!a->hostfile + !!a->cluster > 1)
-        return err_set(err, ERR_USAGE,
-                       "--hosts, --hostfile and --cluster each name the machines: one "
-                       "of them");
+    if (machines_ask_check(&a->where, err) < 0)
+        return -1;
     if (a->detach && a->stdin_rank >= 0)
         return err_set(err, ERR_USAGE, "--stdin does not go with --detach");
     return 0;

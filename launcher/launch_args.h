@@ -5,15 +5,17 @@
 #include <stdint.h>
 
 #include "base/str.h"
+#include "launcher/machines.h"
 
 struct err;
 
 struct launch_args {
-    const char *recipe;  /* file, or NULL */
-    char **command;      /* after "--", ends with NULL; or NULL */
-    int gpus;            /* 0: not said */
-    struct strlist sets; /* KEY=VALUE */
-    const char *hosts, *hostfile, *cluster, *resume; /* NULL: not said */
+    const char *recipe;        /* file, or NULL */
+    char **command;            /* after "--", ends with NULL; or NULL */
+    int gpus;                  /* 0: not said */
+    struct strlist sets;       /* KEY=VALUE */
+    struct machines_ask where; /* but for the recipe */
+    const char *resume;        /* NULL: not said */
     int dry_run, json, detach, no_check, quiet, verbose, no_bind;
     int stdin_rank;                                         /* -1 none */
     int64_t start_timeout_ms, silence_timeout_ms, grace_ms; /* -1: not said */

@@ -10,6 +10,7 @@
 #include "recipes/recipe.h"
 #include "recipes/value.h"
 #include "topology/place.h"
+#include "topology/topology.h"
 
 enum { READY_MS = 30000 };
 
@@ -78,12 +79,17 @@ int launch_nodes_open(const struct machines_ask *ask, struct nodes **nodes,
             rc = open_hosts(&hosts, nodes, err);
         hosts_release(&hosts);
     }
-    if (rc == 0 && *nodes && nodes_topology(*nodes, topology, err) < 0) {
+    if (rc < 0 || !*nodes)
+        return rc;
+    if (nodes_topology(*nodes, topology, err) < 0) {
         nodes_close(*nodes);
         *nodes = NULL;
-        rc = -1;
+        return -1;
     }
-    return rc;
+    for (int i = 0; i < (*nodes)->n; i++)
+        if ((*nodes)->link[i].slots)
+            (*topology)->nodes[i].slots = (*nodes)->link[i].slots;
+    return 0;
 }
 
 int launch_nodes_check(const struct nodes *nodes, const struct placement *p,

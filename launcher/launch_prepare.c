@@ -33,7 +33,7 @@ int launch_load_recipe(struct launch *l, struct err *err)
 
 int launch_prepare(struct launch *l, struct err *err)
 {
-    struct machines_ask ask = { NULL, l->a->cluster, l->a->hosts, l->a->hostfile };
+    struct machines_ask ask = l->a->where;
     int world;
 
     if (launch_load_recipe(l, err) < 0)

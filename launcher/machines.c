@@ -7,6 +7,7 @@
 #include "launcher/launch_nodes.h"
 #include "launcher/net_look.h"
 #include "launcher/node.h"
+#include "launcher/node_alike.h"
 #include "launcher/run.h"
 #include "launcher/slurm_alloc.h"
 #include "recipes/recipe.h"
@@ -18,6 +19,41 @@ static const char *cluster_file(const struct machines_ask *ask)
     if (ask->cluster || !ask->recipe || !*ask->recipe->cluster.file)
         return ask->cluster;
     return ask->recipe->cluster.file;
+}
+
+int machines_take(struct machines_ask *ask, int key, const char *arg)
+{
+    if (key == MACHINES_HOSTS)
+        ask->hosts = arg;
+    else if (key == MACHINES_HOSTFILE)
+        ask->hostfile = arg;
+    else
+        return 0;
+    return 1;
+}
+
+int machines_ask_check(const struct machines_ask *ask, struct err *err)
+{
+    if (!!ask->hosts + !!ask->hostfile + !!ask->cluster > 1)
+        return err_set(err, ERR_USAGE,
+                       "--hosts, --hostfile and --cluster each name the machines: one "
+                       "of them");
+    return 0;
+}
+
+void machines_add_words(const struct machines_ask *ask, struct strlist *argv)
+{
+    const struct {
+        const char *option, *value;
+    } words[] = { { "--cluster", ask->cluster },
+                  { "--hosts", ask->hosts },
+                  { "--hostfile", ask->hostfile } };
+
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (words[i].value && *words[i].value) {
+            strlist_add(argv, words[i].option);
+            strlist_add(argv, words[i].value);
+        }
 }
 
 int machines_open(const struct machines_ask *ask, struct machines *out, struct err *err)
@@ -137,7 +173,8 @@ static int settle(struct machines *m, const struct placement *p, struct err *err
 {
     if (!m->nodes)
         return 0;
-    if (launch_nodes_check(m->nodes, p, err) < 0)
+    if (launch_nodes_check(m->nodes, p, err) < 0 ||
+        nodes_alike(m->topology, p, err) < 0)
         return -1;
     nodes_settings(m->nodes, p->order[0], &m->defaults);
     if (p->n_nodes > 1)

@@ -23,6 +23,28 @@ struct machines_ask {
     const char *hosts, *hostfile;
 };
 
+/* Options --hosts and --hostfile in a table of argp, and what they give: 1 when the key
+ * was one of them. */
+enum { MACHINES_HOSTS = 0x4000, MACHINES_HOSTFILE };
+#define MACHINES_OPTIONS(group)                                          \
+    { "hosts",                                                           \
+      MACHINES_HOSTS,                                                    \
+      "LIST",                                                            \
+      0,                                                                 \
+      "these hosts over SSH (a,b,n[1-4]; user@host; the order is kept)", \
+      group },                                                           \
+    {                                                                    \
+        "hostfile", MACHINES_HOSTFILE, "FILE", 0,                        \
+            "the same, a host a line (NAME [slots=N])", group            \
+    }
+int machines_take(struct machines_ask *ask, int key, const char *arg);
+
+/* Not two of them and --cluster. */
+int machines_ask_check(const struct machines_ask *ask, struct err *err);
+
+/* The same as words of a command line: "--hosts", LIST ...; adds to *argv. */
+void machines_add_words(const struct machines_ask *ask, struct strlist *argv);
+
 struct machines {
     struct topology *topology;
     struct nodes *nodes;      /* agents on the hosts; NULL: none */

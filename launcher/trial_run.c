@@ -15,6 +15,7 @@
 #include "base/js.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "launcher/machines.h"
 
 static volatile sig_atomic_t stop_signal;
 static volatile sig_atomic_t running; /* pid of the trial; 0: none */
@@ -195,17 +196,31 @@ static int understand(const struct str *said, int words, int raw, struct trial *
     return -1;
 }
 
-static int run_child(const char *file, int gpus, const char *cluster, const char *climb,
-                     struct trial *out, struct err *err)
+static void build_argv(const char *file, int gpus, const struct machines_ask *where,
+                       struct strlist *argv)
 {
     char *number = xasprintf("%d", gpus);
-    const char *argv[] = { "muster", "launch", file,      "--gpus",
-                           number,   "--json", "--quiet", *cluster ? "--cluster" : NULL,
-                           cluster,  NULL };
-    struct child c = { .argv = (char **)argv, .climb = climb };
+    const char *words[] = { "muster", "launch", file,     "--gpus",
+                            number,   "--json", "--quiet" };
+
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        strlist_add(argv, words[i]);
+    machines_add_words(where, argv);
+    argv->item = xrealloc(argv->item, (size_t)argv->n + 1, sizeof(*argv->item));
+    argv->item[argv->n] = NULL;
+    free(number);
+}
+
+static int run_child(const char *file, int gpus, const struct machines_ask *where,
+                     const char *climb, struct trial *out, struct err *err)
+{
+    struct strlist argv = { 0 };
+    struct child c = { .climb = climb };
     int pipes[2] = { -1, -1 }, rc = -1, raw;
     struct str said = STR_INIT;
 
+    build_argv(file, gpus, where, &argv);
+    c.argv = argv.item;
     c.words = memfd_create("words", MFD_CLOEXEC);
     if (c.words < 0 || pipe2(pipes, O_CLOEXEC) < 0) {
         err_set(err, ERR_SYSTEM, "the pipe to a trial: %m");
@@ -218,13 +233,13 @@ static int run_child(const char *file, int gpus, const char *cluster, const char
             close(pipes[i]);
     if (c.words >= 0)
         close(c.words);
-    free(number);
+    strlist_release(&argv);
     str_release(&said);
     return rc;
 }
 
-int trial_run(const struct recipe *at, int gpus, const char *cluster, const char *climb,
-              struct trial *out, struct err *err)
+int trial_run(const struct recipe *at, int gpus, const struct machines_ask *where,
+              const char *climb, struct trial *out, struct err *err)
 {
     char *file;
     int fd, rc;
@@ -237,7 +252,7 @@ int trial_run(const struct recipe *at, int gpus, const char *cluster, const char
     if (fd < 0)
         return -1;
     file = xasprintf("/proc/self/fd/%d", fd);
-    rc = run_child(file, gpus, cluster, climb, out, err);
+    rc = run_child(file, gpus, where, climb, out, err);
     free(file);
     close(fd);
     return rc;

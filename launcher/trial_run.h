@@ -9,16 +9,18 @@
 
 #include "launcher/climb.h"
 
+struct machines_ask;
+
 /* INT, TERM and HUP, unless ignored, from now on end the running trial, and let
  * the next one not start.  Once, before the first. */
 void trial_run_catch_signals(void);
 /* The first such signal; 0: none came. */
 int trial_run_signal(void);
 
-/* cluster: a specification file, "": this machine.  0 with *out filled, or -1 when
+/* where: the machines, as `muster launch` takes them.  0 with *out filled, or -1 when
  * it could not be tried at all. */
-int trial_run(const struct recipe *at, int gpus, const char *cluster, const char *climb,
-              struct trial *out, struct err *err);
+int trial_run(const struct recipe *at, int gpus, const struct machines_ask *where,
+              const char *climb, struct trial *out, struct err *err);
 
 /* *out from the `launch` object. */
 void trial_read(const struct js *launch, struct trial *out);
