@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/js.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "checks/catalogue.h"
@@ -250,6 +251,9 @@ static int check_live(struct subject *s, struct verdicts *out, struct err *err)
             s->machines.topology->source);
     if (place(s, err) < 0)
         return -1;
+    if (s->placement->n_nodes < s->machines.topology->n_nodes)
+        log_info("%d of %d nodes are checked, those that the run would take (--gpus N)",
+                 s->placement->n_nodes, s->machines.topology->n_nodes);
     q.machines = &s->machines;
     q.placement = s->placement;
     q.level = s->recipe.checks.level;

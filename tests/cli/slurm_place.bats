@@ -77,6 +77,26 @@ alloc() { run timeout 100 salloc -Q "$@"; }
     has 'ask for it'
 }
 
+@test "slurm: checks run on every node of the job, and name the one that fails" {
+    here
+    sed 's/device: sim/device: cpu, gpus_per_node: 2/; s/qwen3-30b-a3b/tiny/; s/degree: 16/degree: 2/; s/4096/64/' sim.yaml >cpu.yaml
+    fill='srun -N1 -n1 -w n4 --overlap sh -c'
+    alloc -N4 --gres=gpu:2 sh -c "$fill 'head -c 255M /dev/zero >/dev/shm/full'
+        muster check cpu.yaml --level quick; echo check \$?
+        muster launch cpu.yaml; echo launch \$?; $fill 'rm /dev/shm/full'"
+    has 'check 1'
+    for n in n1 n2 n3; do
+        grep -qE "^pass +shm +$n " <<<"$output"
+        grep -qE "^pass +memory +$n " <<<"$output"
+    done
+    grep -qE '^fail +shm +n4 ' <<<"$output"
+    has 'fail shm, n4'
+    has 'launch 1'
+    alloc -N4 --gres=gpu:2 muster check cpu.yaml --level quick --gpus 4
+    status 0
+    has '2 of 4 nodes are checked'
+}
+
 @test "slurm: TASKS_PER_NODE of 2,1 is taken as it is" {
     here
     alloc -N2 -n3 muster launch -- sh -c 'echo rank $RANK is $LOCAL_RANK of $LOCAL_WORLD_SIZE'
