@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "launcher/fingerprint.h"
 #include "launcher/run.h"
+#include "launcher/secret.h"
 #include "launcher/store.h"
 #include "recipes/recipe.h"
 #include "topology/place.h"
@@ -22,9 +23,12 @@ static char *line_of(struct js *v)
 static char *command_line(char **command)
 {
     struct js *a = js_array();
+    struct strlist clean = { 0 };
 
-    for (int i = 0; command[i]; i++)
-        js_push(a, js_string(command[i]));
+    secret_clean_command(command, &clean);
+    for (int i = 0; i < clean.n; i++)
+        js_push(a, js_string(clean.item[i]));
+    strlist_release(&clean);
     return line_of(a);
 }
 

@@ -185,7 +185,9 @@ static void test_secrets(void **state)
         { "aws.secret.x", 1 },   { "MY_SECRET_1", 1 },   { "passwd", 1 },
         { "PATH", 0 },           { "KEYBOARD", 0 },      { "TOKENS_PER_STEP", 0 },
         { "TOKEN_LIMIT", 0 },    { "monkey", 0 },        { "", 0 },
-        { "GH_CREDENTIALS", 1 },
+        { "GH_CREDENTIALS", 1 }, { "PGPASSWORD", 1 },    { "hftoken", 1 },
+        { "DB_PASS", 1 },        { "GITHUB_PAT", 1 },    { "COMPASS", 0 },
+        { "PATTERN", 0 },        { "OLDPWD", 0 },        { "MAX_TOKENS", 0 },
     };
     char *argv[] = { (char *)"train",
                      (char *)"--api-key=abc",
@@ -211,6 +213,16 @@ static void test_secrets(void **state)
     str_clear(&s);
     secret_add_setting(&s, "X=a b");
     assert_string_equal(s.text, "X='a b'");
+    str_clear(&s);
+    secret_add_setting(&s, "https_proxy=http://me:pa$$w@10.0.0.1:3128/x");
+    assert_string_equal(s.text, "https_proxy='http://me:<redacted>@10.0.0.1:3128/x'");
+    str_clear(&s);
+    secret_add_setting(&s, "AT=http://host:80/a@b:c@d");
+    assert_string_equal(s.text, "AT=http://host:80/a@b:c@d");
+    str_clear(&s);
+    secret_add_command(&s,
+                       (char *[]){ (char *)"x", (char *)"--db=pg://u:p@h/d", NULL });
+    assert_string_equal(s.text, "x '--db=pg://u:<redacted>@h/d'");
     str_release(&s);
 }
 
