@@ -127,13 +127,13 @@ programs: $(PROGS) $(AGENT) ## build/bin/{muster,muster-train,muster-probe}
 cuda: $(MODULE) ## build/lib/muster-cuda.so, which GPU ranks load
 
 define layer
-$(O)/$(1).a: $(call objs,$(1))
+$(O)/$(1).a: $(call objs,$(1)) Makefile
 endef
 $(foreach l,$(LAYERS),$(eval $(call layer,$(l))))
 
 $(O)/%.a:
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
+	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 
 $(O)/%.o: %.c $(O)/flags
 	$(call say,CC,$@)

@@ -7,7 +7,7 @@
 #include "topology/slurm_gres.h"
 #include "topology/slurm_job.h"
 #include "topology/slurm_record.h"
-#include "topology/slurm_signal.h"
+#include "recipes/slurm_signal.h"
 #include "topology/slurm_state.h"
 
 /* A failure has a message, a success has none. */

@@ -4,7 +4,7 @@
 #include "topology/slurm_gres.h"
 #include "topology/slurm_job.h"
 #include "topology/slurm_record.h"
-#include "topology/slurm_signal.h"
+#include "recipes/slurm_signal.h"
 #include "topology/slurm_state.h"
 
 /* --- GRES --------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-#include "topology/slurm_signal.h"
+#include "recipes/slurm_signal.h"
 
 #include <ctype.h>
 #include <signal.h>
@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/err.h"
+#include "base/str.h"
 
 /* Digits of text[n] as a number of at most `max`; -1 otherwise. */
 static int read_number(const char *text, size_t n, int max)
@@ -82,4 +83,16 @@ int slurm_signal_parse(const char *text, struct slurm_signal *out, struct err *e
                        "--signal '%.60s': behind @ stand 0 to 65535 seconds", text);
     *out = s;
     return 0;
+}
+
+void slurm_signal_add(struct str *out, const struct slurm_signal *s)
+{
+    const char *name = sigabbrev_np(s->number);
+
+    str_addf(out, "%s%s%s", s->reservation ? "R" : "", s->batch_shell ? "B" : "",
+             s->reservation || s->batch_shell ? ":" : "");
+    if (name)
+        str_addf(out, "%s@%d", name, s->before_s);
+    else
+        str_addf(out, "%d@%d", s->number, s->before_s);
 }
