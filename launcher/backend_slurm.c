@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "launcher/run_dir.h"
+#include "launcher/run_limit.h"
 #include "launcher/run_state.h"
 #include "launcher/slurm_nodes.h"
 #include "launcher/slurm_state.h"
@@ -100,6 +101,8 @@ static void take_signal(struct run *run, int rank, int signo)
 {
     char *why;
 
+    if (run_limit_take(run, signo))
+        return;
     if (signo == SIGUSR1 || signo == SIGUSR2 || run->phase != RUN_GOING)
         return;
     why =

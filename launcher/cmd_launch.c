@@ -8,6 +8,7 @@
 #include "launcher/guard.h"
 #include "launcher/launch.h"
 #include "launcher/launch_args.h"
+#include "launcher/launch_batch.h"
 #include "launcher/launch_check.h"
 #include "launcher/preflight.h"
 #include "topology/topology.h"
@@ -16,8 +17,10 @@
  * here; the trials of a climb are checked once, by the climb. */
 static int check(const struct launch *l, struct err *err)
 {
-    const struct preflight q = { .recipe_path = l->a->recipe,
-                                 .sets = &l->a->sets,
+    const struct strlist none = { 0 };
+    const struct preflight q = { .recipe_path =
+                                     l->recipe_path ? l->recipe_path : l->a->recipe,
+                                 .sets = l->recipe_path ? &none : &l->a->sets,
                                  .recipe = &l->recipe,
                                  .machines = &l->machines,
                                  .placement = l->placement,
@@ -29,6 +32,16 @@ static int check(const struct launch *l, struct err *err)
     return launch_check(&q, err);
 }
 
+/* In a batch job the recipe and what to go on from lie in the run's folder. */
+static int prepare(struct launch *l, struct err *err)
+{
+    if (l->a->batch &&
+        (launch_batch_enter(l, err) < 0 || launch_load_recipe(l, err) < 0 ||
+         launch_batch_resume(l, err) < 0))
+        return -1;
+    return launch_prepare(l, err);
+}
+
 static int go_on(struct launch *l, struct err *err)
 {
     struct run_request q;
@@ -38,7 +51,7 @@ static int go_on(struct launch *l, struct err *err)
     if (l->outside && !l->a->dry_run && launch_hold(l, &signo, err) < 0)
         return signo ? launch_stopped(l, signo, err) : launch_refuse(l, err);
     if ((l->outside && l->a->dry_run && launch_outside_dry(l, err) < 0) ||
-        launch_prepare(l, err) < 0)
+        prepare(l, err) < 0)
         return launch_refuse(l, err);
     q = launch_request(l);
     if (l->a->dry_run)
@@ -49,7 +62,7 @@ static int go_on(struct launch *l, struct err *err)
     q.event_arg = l;
     if (run_execute(&q, &result, err) < 0)
         return launch_refuse(l, err);
-    launch_show_result(&result, l->a->json);
+    launch_show_result(l, &result);
     status = result.status;
     run_result_release(&result);
     return status;
@@ -75,11 +88,15 @@ static int guarded_launch(struct launch *l, struct err *err)
 /* Outside an allocation the nodes are asked for by the launcher itself. */
 static int detached(struct launch *l, struct err *err)
 {
-    if (l->outside)
-        return err_set(err, ERR_USAGE,
-                       "--detach: outside an allocation submit it yourself: sbatch "
-                       "--wrap 'muster launch ...'");
-    return launch_detach(l, guarded_launch, err);
+    int world;
+
+    if (!l->outside)
+        return launch_detach(l, guarded_launch, err);
+    if (launch_outside_world(l, &world, err) < 0)
+        return launch_refuse(l, err);
+    if (l->a->dry_run)
+        return launch_submit_dry(l, world, err);
+    return launch_submit(l, world, err) < 0 ? launch_refuse(l, err) : 0;
 }
 
 static int run(int argc, char **argv, struct err *err)
@@ -99,7 +116,7 @@ static int run(int argc, char **argv, struct err *err)
         return rc < 0 ? -1 : 0;
     }
     rc = launch_is_outside(&l, &l.outside, err) < 0 ? launch_refuse(&l, err)
-         : a.detach && !a.dry_run                   ? detached(&l, err)
+         : a.detach && (l.outside || !a.dry_run)    ? detached(&l, err)
                                                     : guarded_launch(&l, err);
     free(whole);
     launch_args_release(&a);

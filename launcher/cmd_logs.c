@@ -3,17 +3,19 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/js.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "launcher/cmd.h"
 #include "launcher/logs.h"
-#include "launcher/process.h"
+#include "launcher/settle.h"
 #include "launcher/store.h"
 #include "recipes/value.h"
 
-enum { POLL_US = 200000 };
+enum { POLL_US = 200000, ASK_MS = 3000 };
 
 struct options {
     const char *run;
@@ -56,44 +58,81 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     }
 }
 
-static int is_running(const struct js *run)
-{
-    char *result = xasprintf("%s/result.json", js_str(run, "dir", ""));
-    int ended = access(result, F_OK) == 0;
+/* While it is followed: its row of the store, and now and then what Slurm says. */
+struct follow {
+    struct store *s;
+    const char *id;
+    struct js *row;
+    char told[200];
+    int64_t ask_at;
+};
 
-    free(result);
-    return !ended && str_eq(js_str(run, "state", ""), "running") &&
-           process_find(js_str(run, "process", "")) == PROCESS_ALIVE;
+static void tell(struct follow *f)
+{
+    const char *state = js_str(f->row, "state", "");
+    char text[sizeof(f->told)];
+
+    snprintf(text, sizeof(text), "%s", js_str(f->row, "reason", "submitted"));
+    if (!str_eq(state, "pending") || str_eq(text, f->told))
+        return;
+    snprintf(f->told, sizeof(f->told), "%s", text);
+    log_info("%s is pending: %s", f->id, text);
 }
 
-static int show(const struct options *o, const struct js *run, struct err *err)
+static int goes_on(struct follow *f)
 {
-    const char *dir = js_str(run, "dir", "");
-    struct logs *l = logs_open(dir, (int)o->rank);
+    struct js *row;
+
+    if (clock_ms() >= f->ask_at) {
+        settle_one(f->s, f->row);
+        f->ask_at = clock_ms() + ASK_MS;
+    }
+    row = store_run(f->s, f->id, NULL);
+    if (row) {
+        js_free(f->row);
+        f->row = row;
+    }
+    tell(f);
+    return settle_goes_on(f->row);
+}
+
+/* Not one line: is that all there is to say? */
+static int complain(const struct options *o, const struct js *run, struct err *err)
+{
+    const char *id = js_str(run, "id", "?"), *dir = js_str(run, "dir", "");
+    long long world = js_get_int(run, "world", 1);
+
+    if (str_eq(js_str(run, "state", ""), "pending"))
+        return err_set(err, ERR_MISSING, "%s has no output yet, it is pending: %s", id,
+                       js_str(run, "reason", "submitted"));
+    if (o->rank >= world)
+        return err_set(err, ERR_MISSING,
+                       "%s has no output of rank %lld: it has ranks 0 "
+                       "to %lld",
+                       id, (long long)o->rank, world - 1);
+    return access(dir, F_OK) < 0 ? err_set(err, ERR_MISSING, "no output: %s: %m", dir)
+                                 : 0;
+}
+
+static int show(const struct options *o, struct follow *f, struct err *err)
+{
+    struct logs *l = logs_open(js_str(f->row, "dir", ""), (int)o->rank);
     int more, rc, n;
 
     do {
-        more = o->follow && is_running(run); /* before reading: nothing is missed */
+        more = o->follow && goes_on(f); /* before reading: nothing is missed */
         rc = logs_write(l, stdout, !more, err) < 0 ? -1 : 0;
         if (more && rc == 0)
             usleep(POLL_US);
     } while (more && rc == 0);
     n = logs_count(l);
     logs_close(l);
-    if (rc == 0 && n == 0 && o->rank >= js_get_int(run, "world", 1))
-        return err_set(err, ERR_MISSING,
-                       "%s has no output of rank %lld: it has ranks 0 "
-                       "to %lld",
-                       js_str(run, "id", "?"), (long long)o->rank,
-                       (long long)js_get_int(run, "world", 1) - 1);
-    if (rc == 0 && n == 0 && access(dir, F_OK) < 0)
-        return err_set(err, ERR_MISSING, "no output: %s: %m", dir);
-    return rc;
+    return rc == 0 && n == 0 ? complain(o, f->row, err) : rc;
 }
 
 static int show_run(const struct options *o, struct store *s, struct err *err)
 {
-    struct js *run = NULL;
+    struct follow f = { .s = s };
     char *id = NULL;
     int is_climb = 0, rc;
 
@@ -105,10 +144,11 @@ static int show_run(const struct options *o, struct store *s, struct err *err)
                      "--all` lists them",
                      id, id);
     else {
-        run = store_run(s, id, err);
-        rc = run ? show(o, run, err) : -1;
+        f.id = id;
+        f.row = store_run(s, id, err);
+        rc = f.row ? show(o, &f, err) : -1;
     }
-    js_free(run);
+    js_free(f.row);
     free(id);
     return rc;
 }

@@ -8,6 +8,7 @@
 #include "launcher/climb.h"
 #include "launcher/cmd.h"
 #include "launcher/report.h"
+#include "launcher/settle.h"
 #include "launcher/store.h"
 
 struct options {
@@ -107,7 +108,7 @@ static void show_json(struct js *runs, struct js *climbs, struct js *comparison)
 static int report(struct options *o, struct store *s, struct err *err)
 {
     struct js *runs = js_array(), *climbs = js_array(), *comparison = NULL;
-    int rc = store_settle(s, err);
+    int rc = settle(s, err);
 
     if (rc == 0 && !o->words.n)
         rc = add_newest(s, &o->words, err);

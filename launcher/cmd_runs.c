@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "launcher/cmd.h"
+#include "launcher/settle.h"
 #include "launcher/store.h"
 #include "launcher/table.h"
 #include "recipes/value.h"
@@ -98,7 +99,10 @@ static void add_run(struct table *t, const struct js *run)
     const struct js *result = js_get(run, "result");
 
     table_add(t, "%s", js_str(run, "id", "?"));
-    table_add(t, "%s%s", js_str(run, "state", "?"), simulated(result));
+    if (str_eq(js_str(run, "state", ""), "pending"))
+        table_add(t, "pending, %s", js_str(run, "reason", "submitted"));
+    else
+        table_add(t, "%s%s", js_str(run, "state", "?"), simulated(result));
     table_add(t, "%lld", (long long)js_get_int(run, "world", 0));
     add_when(t, js_get_real(run, "started", 0));
     add_duration(t, run);
@@ -188,7 +192,7 @@ static int run(int argc, char **argv, struct err *err)
         return rc < 0 ? -1 : 0;
     if (store_open_to_read(NULL, &s, err) < 0)
         return -1;
-    rc = store_settle(s, err);
+    rc = settle(s, err);
     if (rc == 0)
         rc = show(&o, s, err);
     store_close(s);

@@ -11,10 +11,12 @@
 #include "base/str.h"
 #include "launcher/cmd.h"
 #include "launcher/process.h"
+#include "launcher/settle.h"
+#include "launcher/slurm_job.h"
 #include "launcher/store.h"
 #include "recipes/value.h"
 
-enum { POLL_US = 50000 };
+enum { POLL_US = 50000, ASK_MS = 2000 };
 
 struct options {
     const char *run;
@@ -63,16 +65,22 @@ static struct js *look(struct store *s, const char *id, int is_climb, struct err
 static int wait_for_end(struct store *s, const char *id, int is_climb,
                         int64_t timeout_s, struct err *err)
 {
-    int64_t deadline = clock_ms() + timeout_s * 1000;
+    int64_t deadline = clock_ms() + timeout_s * 1000, ask_at = clock_ms() + ASK_MS;
 
     for (;;) {
         struct js *row = look(s, id, is_climb, err);
-        int running = row && str_eq(js_str(row, "state", ""), "running");
-        int alive = row && process_find(js_str(row, "process", "")) == PROCESS_ALIVE;
-        if (row && !(running && alive))
-            printf("%s: %s\n", id, running ? "ended" : js_str(row, "state", "?"));
+        int waits = row && settle_goes_on(row);
+        if (row && !waits)
+            printf("%s: %s\n", id,
+                   str_eq(js_str(row, "state", ""), "running")
+                       ? "ended"
+                       : js_str(row, "state", "?"));
+        if (waits && clock_ms() >= ask_at) {
+            settle_one(s, row);
+            ask_at = clock_ms() + ASK_MS;
+        }
         js_free(row);
-        if (!row || !(running && alive))
+        if (!row || !waits)
             return row ? 0 : -1;
         if (clock_ms() >= deadline)
             return err_set(err, ERR_TIMEOUT, "%s has not ended within %lld s", id,
@@ -81,23 +89,49 @@ static int wait_for_end(struct store *s, const char *id, int is_climb,
     }
 }
 
+/* A job that waits is taken out of the queue; one that runs hears of it as any muster
+ * does, so that its ranks can save. */
+static int end_job(struct store *s, const struct js *row, struct err *err)
+{
+    const char *id = js_str(row, "id", ""), *job = js_str(row, "job", "");
+    char *reason;
+    int rc;
+
+    if (!str_eq(js_str(row, "state", ""), "pending"))
+        return slurm_job_signal(job, SIGTERM, err);
+    if (slurm_job_cancel(job, err) < 0)
+        return -1;
+    reason = xasprintf("muster stop cancelled Slurm's job %s", job);
+    rc = store_run_over(s, id, "cancelled", ERR_FAILED, reason, err);
+    free(reason);
+    return rc;
+}
+
+static int end(struct store *s, const struct js *row, struct err *err)
+{
+    if (js_get_int(row, "batch", 0))
+        return end_job(s, row, err);
+    return process_signal(js_str(row, "process", ""), SIGTERM, err);
+}
+
 static int stop(const struct options *o, struct store *s, struct err *err)
 {
     struct js *row = NULL;
     char *id = NULL;
+    const char *state;
     int is_climb = 0, rc = -1;
 
-    if (store_settle(s, err) < 0 || store_find(s, o->run, &id, &is_climb, err) < 0)
+    if (settle(s, err) < 0 || store_find(s, o->run, &id, &is_climb, err) < 0)
         return -1;
     row = look(s, id, is_climb, err);
     if (!row)
         goto out;
-    if (!str_eq(js_str(row, "state", ""), "running")) {
-        err_set(err, ERR_FAILED, "%s is not running: %s", id,
-                js_str(row, "state", "?"));
+    state = js_str(row, "state", "");
+    if (!str_eq(state, "running") && !str_eq(state, "pending")) {
+        err_set(err, ERR_FAILED, "%s is not running: %s", id, state);
         goto out;
     }
-    rc = process_signal(js_str(row, "process", ""), SIGTERM, err);
+    rc = end(s, row, err);
     rc = rc < 0 ? err_wrap(err, "%s", id)
                 : wait_for_end(s, id, is_climb, o->timeout_s, err);
 out:

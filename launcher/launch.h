@@ -24,7 +24,10 @@ struct launch {
     struct placement *placement;
     int outside;             /* Slurm's nodes are wanted, and we are in no allocation */
     struct slurm_hold *hold; /* nodes of our own from Slurm; NULL: none */
-    char **argv;             /* as muster got it */
+    char **argv; /* as muster got it: "muster", "launch", ...; ends with NULL */
+    /* In a batch job: the recipe is the one of the run's folder. */
+    struct run_part part;       /* dir NULL: not */
+    char *recipe_path, *resume; /* owned, or NULL: as the arguments say */
     int report; /* --detach: where the starter waits for the run's name; -1 */
 };
 
@@ -41,8 +44,9 @@ int64_t launch_said(int64_t ms, int64_t def);
 /* --- launch_show.c -------------------------------------------------------------- */
 
 int launch_dry_run(const struct run_request *q, int json, struct err *err);
-void launch_show_result(const struct run_result *r, int json);
-/* Nothing was started: with --json that is an object too, without a run.  -1. */
+void launch_show_result(const struct launch *l, const struct run_result *r);
+/* Nothing was started: with --json that is an object too, without a run; in a batch
+ * job it is the run's result.  -1. */
 int launch_refuse(const struct launch *l, const struct err *err);
 /* The same when a signal said so: says what err does; 128 + signo. */
 int launch_stopped(const struct launch *l, int signo, struct err *err);

@@ -20,7 +20,8 @@ enum {
     OPT_STDIN,
     OPT_START,
     OPT_SILENCE,
-    OPT_GRACE
+    OPT_GRACE,
+    OPT_BATCH
 };
 
 static const struct argp_option options[] = {
@@ -37,8 +38,11 @@ static const struct argp_option options[] = {
     { "resume", OPT_RESUME, "DIR", 0, "continue from the checkpoints in DIR", 0 },
     { "dry-run", OPT_DRY_RUN, 0, 0, "print what would run, byte for byte, and stop",
       1 },
-    { "detach", OPT_DETACH, 0, 0, "print the run's name and go on in the background",
+    { "detach", OPT_DETACH, 0, 0,
+      "print the run's name and go on in the background; with cluster.backend: slurm "
+      "outside an allocation as a batch job",
       1 },
+    { "batch", OPT_BATCH, "DIR", OPTION_HIDDEN, "in a batch job: the run's folder", 1 },
     { "json", OPT_JSON, 0, 0, "the result as one JSON object on stdout", 1 },
     { "quiet", 'q', 0, 0, "keep the ranks' lines in their files only", 1 },
     { "verbose", 'v', 0, 0, "say how each rank is bound, and its limits", 1 },
@@ -149,6 +153,9 @@ static int take_word(struct launch_args *a, int key, const char *arg)
     case OPT_RESUME:
         a->resume = arg;
         return 0;
+    case OPT_BATCH:
+        a->batch = arg;
+        return 0;
     case OPT_DRY_RUN:
         return a->dry_run = 1, 0;
     case OPT_JSON:
@@ -233,6 +240,10 @@ int launch_args_parse(int argc, char **argv, struct launch_args *a, struct err *
     rc = cmd_parse(&parser, n, argv, &p, err);
     if (rc == 0)
         rc = p.failed || check(a, err) < 0 ? -1 : 0;
+    if (a->batch) { /* what the words say about the submission is done */
+        a->detach = a->json = a->dry_run = 0;
+        a->quiet = 1;
+    }
     if (rc != 0)
         launch_args_release(a);
     return rc;

@@ -13,7 +13,8 @@
 int launch_is_outside(struct launch *l, int *yes, struct err *err)
 {
     *yes = 0;
-    if (!l->a->recipe || l->a->where.hosts || l->a->where.hostfile || slurm_is_inside())
+    if (!l->a->recipe || l->a->batch || l->a->where.hosts || l->a->where.hostfile ||
+        slurm_is_inside())
         return 0;
     if (launch_load_recipe(l, err) < 0)
         return -1;

@@ -8,18 +8,22 @@
 #include "base/str.h"
 #include "launcher/launch_args.h"
 #include "launcher/slurm_hold.h"
+#include "recipes/slurm_signal.h"
 #include "topology/place.h"
+
+enum { LIMIT_SPARE_MS = 10000 };
 
 int launch_load_recipe(struct launch *l, struct err *err)
 {
     const struct launch_args *a = l->a;
+    const char *path = l->recipe_path ? l->recipe_path : a->recipe;
 
-    if (!a->recipe || l->has_recipe)
+    if (!path || l->has_recipe)
         return 0;
-    if (recipe_load(a->recipe, &l->recipe, err) < 0)
+    if (recipe_load(path, &l->recipe, err) < 0)
         return -1;
     l->has_recipe = 1;
-    for (int i = 0; i < a->sets.n; i++) {
+    for (int i = 0; !l->recipe_path && i < a->sets.n; i++) {
         char *key = xstrdup(a->sets.item[i]), *eq = strchr(key, '=');
         int rc;
         *eq = '\0';
@@ -28,7 +32,7 @@ int launch_load_recipe(struct launch *l, struct err *err)
         if (rc < 0)
             return err_wrap(err, "--set");
     }
-    return recipe_validate(&l->recipe, a->recipe, err);
+    return recipe_validate(&l->recipe, path, err);
 }
 
 int launch_prepare(struct launch *l, struct err *err)
@@ -58,6 +62,8 @@ void launch_release(struct launch *l)
     machines_close(&l->machines);
     slurm_hold_close(l->hold);
     l->hold = NULL;
+    free(l->recipe_path);
+    free(l->resume);
     if (l->has_recipe)
         recipe_release(&l->recipe);
 }
@@ -65,6 +71,21 @@ void launch_release(struct launch *l)
 int64_t launch_said(int64_t ms, int64_t def)
 {
     return ms >= 0 ? ms : def;
+}
+
+/* The time that Slurm leaves between its signal and its end, but for a little. */
+static void set_limit(const struct launch *l, struct run_request *q)
+{
+    struct slurm_signal s;
+    int64_t ms;
+
+    if (!q->slurm || !q->recipe || q->command ||
+        slurm_signal_parse(q->recipe->cluster.slurm_signal, &s, NULL) < 0)
+        return;
+    ms = (int64_t)s.before_s * 1000 - LIMIT_SPARE_MS;
+    q->limit = 1;
+    q->limit_grace_ms =
+        launch_said(l->a->grace_ms, ms > q->stop_grace_ms ? ms : q->stop_grace_ms);
 }
 
 struct run_request launch_request(struct launch *l)
@@ -75,7 +96,8 @@ struct run_request launch_request(struct launch *l)
         .recipe = l->has_recipe ? &l->recipe : NULL,
         .placement = l->placement,
         .command = a->command,
-        .resume = a->resume,
+        .resume = l->resume ? l->resume : a->resume,
+        .part = l->part.dir ? &l->part : NULL,
         .quiet = a->quiet || a->detach,
         .verbose = a->verbose,
         .no_bind = a->no_bind,
@@ -90,5 +112,6 @@ struct run_request launch_request(struct launch *l)
     };
 
     machines_request(&l->machines, &q);
+    set_limit(l, &q);
     return q;
 }

@@ -3,13 +3,17 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/js.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "launcher/launch_args.h"
+#include "launcher/launch_batch.h"
 #include "launcher/run_command.h"
+#include "launcher/secret.h"
 
 int launch_dry_run(const struct run_request *q, int json, struct err *err)
 {
@@ -47,14 +51,48 @@ static void add_numbers(struct str *s, const struct run_result *r)
         str_addf(s, "; memory %.1f %%", r->memory_percent);
 }
 
-void launch_show_result(const struct run_result *r, int json)
+/* The same launch again from a checkpoint, as its user would type it. */
+static char *resume_command(const struct launch *l, const char *from)
+{
+    struct strlist argv = { 0 };
+    struct str s = STR_INIT;
+    int n = 1;
+
+    strlist_add(&argv, "muster");
+    for (; l->argv[n] && !str_eq(l->argv[n], "--"); n++) {
+        if (str_eq(l->argv[n], "--resume") || str_eq(l->argv[n], "--batch"))
+            n += l->argv[n + 1] != NULL;
+        else if (strncmp(l->argv[n], "--resume=", 9) != 0)
+            strlist_add(&argv, l->argv[n]);
+    }
+    strlist_add(&argv, "--resume");
+    strlist_add(&argv, from);
+    for (; l->argv[n]; n++)
+        strlist_add(&argv, l->argv[n]);
+    argv.item = xrealloc(argv.item, (size_t)argv.n + 1, sizeof(*argv.item));
+    argv.item[argv.n] = NULL;
+    secret_add_command(&s, argv.item);
+    strlist_release(&argv);
+    return str_take(&s);
+}
+
+static const char *what_became(const struct run_result *r)
+{
+    return str_eq(r->cause, "stopped") || str_eq(r->cause, "limit") ? "was stopped"
+                                                                    : "failed";
+}
+
+void launch_show_result(const struct launch *l, const struct run_result *r)
 {
     struct str s = STR_INIT;
+    int json = l->a->json;
+    char *again;
     struct js *o;
 
+    if (r->requeued) /* it was said in time */
+        return;
     if (r->reason)
-        str_addf(&s, "run %s %s: %s", r->id,
-                 str_eq(r->cause, "stopped") ? "was stopped" : "failed", r->reason);
+        str_addf(&s, "run %s %s: %s", r->id, what_became(r), r->reason);
     else
         str_addf(&s, "run %s is done, %d rank%s", r->id, r->world,
                  r->world == 1 ? "" : "s");
@@ -64,11 +102,18 @@ void launch_show_result(const struct run_result *r, int json)
     str_addf(&s, "; %s", r->dir);
     log_info("%s", s.text);
     str_release(&s);
-    if (!json)
-        return;
-    o = run_result_json(r);
-    js_print(o, stdout);
-    js_free(o);
+    again = r->go_on ? resume_command(l, r->go_on) : NULL;
+    if (json) {
+        o = run_result_json(r);
+        if (again)
+            js_put_str(o, "resume_command", again);
+        js_print(o, stdout);
+        js_free(o);
+    } else if (again) {
+        log_info("it goes on with:");
+        puts(again);
+    }
+    free(again);
 }
 
 static void show_no_run(const struct launch *l, int status, const char *cause,
@@ -76,7 +121,7 @@ static void show_no_run(const struct launch *l, int status, const char *cause,
 {
     struct js *o;
 
-    if (!l->a->json || l->report >= 0)
+    if ((!l->a->json || l->report >= 0) && !l->part.dir)
         return;
     o = js_document("launch");
     js_put_str(o, "run", NULL);
@@ -84,7 +129,10 @@ static void show_no_run(const struct launch *l, int status, const char *cause,
     js_put_str(o, "cause", cause);
     js_put_str(o, "reason", reason);
     js_put(o, "rank_status", js_array());
-    js_print(o, stdout);
+    if (l->part.dir)
+        launch_batch_refused(l->part.dir, o);
+    else
+        js_print(o, stdout);
     js_free(o);
 }
 

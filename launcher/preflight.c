@@ -114,7 +114,7 @@ static int judge_run(const struct preflight *q, const struct run_result *r,
 
     if (refused)
         return err_set(err, ERR_USAGE, "%s", r->reason ? r->reason : "refused");
-    if (str_eq(r->cause, "stopped"))
+    if (str_eq(r->cause, "stopped") || str_eq(r->cause, "limit"))
         return err_set(err, ERR_FAILED, "the check was stopped: %s", r->reason);
     judge_all(&j, m, out);
     if (r->status == 0) {

@@ -13,6 +13,7 @@
 #include "launcher/guard.h"
 #include "launcher/output.h"
 #include "launcher/run_dir.h"
+#include "launcher/run_limit.h"
 #include "launcher/run_state.h"
 #include "launcher/store.h"
 #include "launcher/sweep.h"
@@ -80,6 +81,13 @@ static void conclude(struct run *run, struct run_result *r)
 
     if (!*r->cause)
         snprintf(r->cause, sizeof(r->cause), "ok");
+    if (run->q->part) {
+        fflush(run->events);
+        run_result_whole(r);
+    }
+    run_limit_conclude(run);
+    if (r->requeued)
+        return;
     o = run_result_json(r);
     if (run_dir_write_json(run->dir, "result.json", o, &err) < 0)
         log_warn("the result is not saved: %s", err_text(&err));
@@ -104,7 +112,7 @@ int run_execute(const struct run_request *q, struct run_result *result, struct e
         run_loop(&run);
         conclude(&run, result);
     } else {
-        if (run.dir)
+        if (run.dir && !q->part)
             guard_remove_tree(run.dir);
         run_result_release(result);
     }

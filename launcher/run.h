@@ -5,6 +5,7 @@
  *   recipe.yaml  the effective recipe      plan.json     placement, commands
  *   run.json     id, pid, host, times      events.jsonl  what ranks reported
  *   ranks/HOST.RANK.log  whole output      result.json   the outcome, last
+ *   batch.json, batch.sh, launch.log       of a batch job (launch_batch.h)
  * (of a rank at most MUSTER_LOG_LIMIT, a size, 1 GiB unless set; see output.h).
  * An ID is NAME-YYYYMMDD-HHMMSS-xxxx. */
 #ifndef LAUNCHER_RUN_H
@@ -22,6 +23,19 @@ struct slurm_place;
 struct topology;
 
 enum { RUN_GRACE_MS = 5000 };
+
+/* An attempt of a run whose folder is there already: a batch job, the first time or
+ * again, or a run that was started anew. */
+struct run_part {
+    const char *dir;
+    int attempt;       /* from 0 */
+    int64_t from_step; /* of the checkpoint it goes on from; -1 none */
+    int batch;         /* in a batch job of muster's, which may be requeued */
+};
+
+/* Step of the newest complete checkpoint of a run in DIR, and its folder into *path,
+ * the caller's to free(); -1: none. */
+int64_t run_checkpoint(const struct recipe *r, const char *dir, char **path);
 
 struct run_request {
     const struct recipe *recipe; /* NULL for `launch -- COMMAND` */
@@ -49,6 +63,9 @@ struct run_request {
     int64_t grace_ms;           /* TERM to KILL; 0: RUN_GRACE_MS */
     int64_t stop_grace_ms; /* the same when the user stops the run, so that ranks can
                               save their work; 0: grace_ms */
+    const struct run_part *part; /* NULL: a new run in a new folder */
+    int limit;                   /* USR1 or USR2 say that the time is nearly up: save */
+    int64_t limit_grace_ms;      /* as stop_grace_ms, then */
     /* Each event; NULL: none.  Not 0 stops the run (cause "stopped").  Besides those
      * of the ranks (heartbeat.h) there are the launcher's own: "start" {run, dir,
      * world}, "connected", "finalized", "abort", "exit" {status}. */
@@ -69,7 +86,8 @@ struct run_result {
     char id[96];
     char *dir;        /* owned */
     int status;       /* exit status of design.md; a rank's own status */
-    char cause[32];   /* "ok", "rank", "signal", "timeout", "stopped", "start" */
+    char cause[32];   /* "ok", "rank", "signal", "timeout", "stopped", "start", "limit",
+                         "node" */
     int culprit;      /* first rank that failed; -1 none */
     char *reason;     /* owned; names the rank, host and why; NULL when ok */
     char *blamed;     /* owned; [world] 1: the failure may be its node's */
@@ -83,6 +101,9 @@ struct run_result {
     double tokens_per_s_per_gpu; /* median over measured steps */
     double mfu_reference, mfu_causal, memory_percent, step_s;
     struct js *summary; /* rank 0's "done" event; owned; NULL when none */
+    char *go_on;        /* owned; the checkpoint to resume from when the time of the
+                           allocation was up; NULL none */
+    int requeued;       /* the batch job goes on from there by itself */
 };
 
 /* 0 when the run could be started and ended somehow (see result->status), -1

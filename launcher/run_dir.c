@@ -132,6 +132,43 @@ out:
     return 0;
 }
 
+/* A kill may have cut the last line short: the next begins on a line of its own. */
+static void end_last_line(const char *path)
+{
+    FILE *fp = fopen(path, "r+e");
+
+    if (!fp)
+        return;
+    if (fseek(fp, -1, SEEK_END) == 0 && fgetc(fp) != '\n') {
+        fseek(fp, 0, SEEK_END);
+        fputc('\n', fp);
+    }
+    fclose(fp);
+}
+
+int run_dir_take(const char *path, char **id, char **dir, struct err *err)
+{
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    char *result = xasprintf("%s/result.json", path);
+    char *events = xasprintf("%s/events.jsonl", path);
+    char *ranks = xasprintf("%s/ranks", path);
+    int rc = 0;
+
+    if (access(ranks, W_OK) < 0)
+        rc = err_set(err, ERR_MISSING,
+                     "%s: %m: is it on a file system that this node has too?", ranks);
+    if (rc == 0) {
+        unlink(result);
+        end_last_line(events);
+        *id = xstrdup(name);
+        *dir = xstrdup(path);
+    }
+    free(result);
+    free(events);
+    free(ranks);
+    return rc;
+}
+
 int run_dir_write(const char *dir, const char *name, const char *text, struct err *err)
 {
     char *path = xasprintf("%s/%s", dir, name);

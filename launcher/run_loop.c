@@ -15,6 +15,7 @@
 #include "launcher/echo.h"
 #include "launcher/guard.h"
 #include "launcher/output.h"
+#include "launcher/run_limit.h"
 #include "launcher/run_state.h"
 
 enum {
@@ -31,6 +32,8 @@ static int64_t grace_of(const struct run *run)
     const struct run_request *q = run->q;
     int64_t grace = q->grace_ms > 0 ? q->grace_ms : RUN_GRACE_MS;
 
+    if (q->limit_grace_ms > 0 && strcmp(run->result->cause, "limit") == 0)
+        return q->limit_grace_ms;
     if (q->stop_grace_ms > 0 && strcmp(run->result->cause, "stopped") == 0)
         return q->stop_grace_ms;
     if (strcmp(run->result->cause, "node") == 0 && grace > LOST_MS)
@@ -245,6 +248,8 @@ static void take_signals(struct run *run)
 
     while (read(run->signals, &s, sizeof(s)) == (ssize_t)sizeof(s)) {
         int signo = (int)s.ssi_signo;
+        if (run_limit_take(run, signo))
+            continue;
         if (signo == SIGUSR1 || signo == SIGUSR2)
             run->backend->signal(run, signo);
         else if (signo == SIGTSTP)

@@ -28,6 +28,7 @@ void run_result_release(struct run_result *r)
     free(r->reason);
     free(r->rank_status);
     free(r->blamed);
+    free(r->go_on);
     js_free(r->summary);
     *r = (struct run_result){ 0 };
 }
@@ -74,6 +75,40 @@ void run_result_event(struct run_result *r, const struct js *e)
     r->summary = js_ref((struct js *)e);
 }
 
+/* Of the first "step" event of rank 0 in a file of events: a run that went on began
+ * before this attempt. */
+static double loss_in(const char *path)
+{
+    FILE *fp = fopen(path, "re");
+    double loss = NAN;
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t n;
+
+    while (fp && isnan(loss) && (n = getline(&line, &room, fp)) > 0) {
+        struct js *e = NULL;
+        if (strstr(line, "\"step\"") &&
+            js_parse(line, (size_t)n, "event", &e, NULL) == 0 &&
+            str_eq(js_str(e, "event", ""), "step") && js_get_int(e, "rank", -1) == 0)
+            loss = js_get_real(e, "loss", NAN);
+        js_free(e);
+    }
+    if (fp)
+        fclose(fp);
+    free(line);
+    return loss;
+}
+
+void run_result_whole(struct run_result *r)
+{
+    char *path = xasprintf("%s/events.jsonl", r->dir);
+    double loss = loss_in(path);
+
+    if (!isnan(loss))
+        r->loss_first = loss;
+    free(path);
+}
+
 static struct js *statuses(const struct run_result *r)
 {
     struct js *a = js_array();
@@ -104,6 +139,10 @@ struct js *run_result_json(const struct run_result *r)
     js_put_int(o, "status", r->status);
     js_put_str(o, "cause", r->cause);
     js_put_str(o, "reason", r->reason);
+    if (r->go_on)
+        js_put_str(o, "go_on", r->go_on);
+    if (r->requeued)
+        js_put_bool(o, "requeued", 1);
     js_put(o, "culprit", r->culprit < 0 ? js_string(NULL) : js_int(r->culprit));
     js_put(o, "rank_status", statuses(r));
     js_put_int(o, "world", r->world);

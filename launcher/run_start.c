@@ -23,6 +23,7 @@
 #include "launcher/run_dir.h"
 #include "launcher/run_state.h"
 #include "launcher/secret.h"
+#include "launcher/slurm_nodes.h"
 #include "launcher/store.h"
 #include "recipes/recipe.h"
 #include "recipes/value.h"
@@ -96,6 +97,10 @@ static struct js *run_json(const struct run *run)
     js_put_int(o, "world", run->world);
     js_put_str(o, "parent", q->parent);
     js_put_str(o, "resume", q->resume);
+    if (q->slurm)
+        js_put_str(o, "job", q->slurm->job);
+    if (q->part)
+        js_put_int(o, "attempt", q->part->attempt);
     js_put_str(o, "cwd", cwd);
     if (q->command)
         secret_add_command(&line, q->command);
@@ -120,7 +125,7 @@ static int write_files(struct run *run, struct err *err)
         run_dir_write_json(run->dir, "run.json", about, err) < 0)
         goto out;
     path = xasprintf("%s/events.jsonl", run->dir);
-    run->events = fopen(path, "we");
+    run->events = fopen(path, run->q->part ? "ae" : "we");
     if (!run->events)
         err_set(err, ERR_SYSTEM, "%s: %m", path);
     free(path);
@@ -212,7 +217,16 @@ static void start_all(struct run *run, const struct run_launch *l)
     js_put_str(o, "run", run->id);
     js_put_str(o, "dir", run->dir);
     js_put_int(o, "world", run->world);
+    if (run->q->part)
+        js_put_int(o, "attempt", run->q->part->attempt);
     run_event_note(run, -1, "start", o);
+}
+
+static int make_dir(struct run *run, struct err *err)
+{
+    if (run->q->part)
+        return run_dir_take(run->q->part->dir, &run->id, &run->dir, err);
+    return run_dir_make(run_name(run->q), &run->id, &run->dir, err);
 }
 
 int run_start(struct run *run, struct err *err)
@@ -225,8 +239,7 @@ int run_start(struct run *run, struct err *err)
         return -1;
     fill_plan(run);
     /* Before the folder is made: a wrong command leaves nothing behind. */
-    if (run_command(run->q, "", &l.argv, &l.program, err) < 0 ||
-        run_dir_make(run_name(run->q), &run->id, &run->dir, err) < 0)
+    if (run_command(run->q, "", &l.argv, &l.program, err) < 0 || make_dir(run, err) < 0)
         goto out;
     strlist_release(&l.argv);
     free(l.program);

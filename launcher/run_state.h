@@ -101,5 +101,7 @@ void run_task_seen(struct run *run, int rank, const struct js *event);
 void run_result_init(struct run_result *r, const char *id, const char *dir, int world);
 /* A "step", "done" or "stopped" event of rank 0. */
 void run_result_event(struct run_result *r, const struct js *event);
+/* The first loss of all attempts of a run, from its events. */
+void run_result_whole(struct run_result *r);
 
 #endif

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "recipes/slurm_signal.h"
 #include "recipes/value.h"
 #include "topology/hostlist.h"
 
@@ -322,6 +323,18 @@ static int take_no_kill(job_desc_msg_t *d, const char *text, struct err *err)
     return 0;
 }
 
+static int take_signal(job_desc_msg_t *d, const char *text, struct err *err)
+{
+    struct slurm_signal s;
+
+    if (slurm_signal_parse(text, &s, err) < 0)
+        return -1;
+    d->warn_signal = (uint16_t)s.number;
+    d->warn_time = (uint16_t)s.before_s;
+    d->warn_flags = s.reservation ? KILL_JOB_RESV : 0;
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*take)(job_desc_msg_t *, const char *, struct err *);
@@ -332,6 +345,7 @@ static const struct {
     { "--gres=", take_gres, 0 },
     { "--time=", take_time, 0 },
     { "--no-kill", take_no_kill, 0 },
+    { "--signal=", take_signal, 0 },
     { "--job-name=", NULL, offsetof(job_desc_msg_t, name) },
     { "--partition=", NULL, offsetof(job_desc_msg_t, partition) },
     { "--account=", NULL, offsetof(job_desc_msg_t, account) },

@@ -11,6 +11,7 @@
 #include "launcher/slurm_ask.h"
 #include "launcher/slurm_step.h"
 #include "recipes/recipe.h"
+#include "recipes/slurm_signal.h"
 #include "recipes/value.h"
 #include "topology/slurm_gres.h"
 #include "topology/slurm_record.h"
@@ -306,8 +307,22 @@ static void add_wishes(const struct recipe *r, struct strlist *out)
     add(out, "--reservation=", r->cluster.slurm_reservation);
 }
 
-int slurm_alloc_options(const struct recipe *r, int world, struct strlist *out,
-                        struct err *err)
+/* A batch job's goes to the batch shell, which is muster; else all of a step get it. */
+static void add_signal(const struct recipe *r, int batch, struct strlist *out)
+{
+    struct str text = STR_INIT;
+    struct slurm_signal s;
+
+    if (slurm_signal_parse(r->cluster.slurm_signal, &s, NULL) < 0)
+        return; /* the recipe was validated */
+    s.batch_shell = batch;
+    slurm_signal_add(&text, &s);
+    add(out, "--signal=", text.text);
+    str_release(&text);
+}
+
+static int options(const struct recipe *r, int world, int batch, struct strlist *out,
+                   struct err *err)
 {
     int nodes, per_node;
 
@@ -317,11 +332,26 @@ int slurm_alloc_options(const struct recipe *r, int world, struct strlist *out,
     add_number(out, "--ntasks-per-node=", per_node);
     add_gres(out, r ? r->cluster.slurm_gres : "", per_node);
     strlist_add(out, "--job-name=muster");
-    strlist_add(out, "--no-kill"); /* what a lost node means, muster decides */
-    if (r)
+    if (!batch) /* what a lost node means, muster decides, where it lives elsewhere */
+        strlist_add(out, "--no-kill");
+    if (r) {
+        add_signal(r, batch, out);
         add_wishes(r, out);
+    }
     add_args(r, JOB, out);
     return 0;
+}
+
+int slurm_alloc_options(const struct recipe *r, int world, struct strlist *out,
+                        struct err *err)
+{
+    return options(r, world, 0, out, err);
+}
+
+int slurm_batch_options(const struct recipe *r, int world, struct strlist *out,
+                        struct err *err)
+{
+    return options(r, world, 1, out, err);
 }
 
 char *slurm_needs_salloc(const struct recipe *r)

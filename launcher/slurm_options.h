@@ -16,9 +16,12 @@ struct strlist;
 int slurm_shape(const struct recipe *r, int world, int *nodes, int *per_node,
                 struct err *err);
 
-/* The options of salloc and sbatch, appended.  ERR_USAGE: cluster.slurm.args holds what
+/* The options of an allocation, and of sbatch, appended; muster's part in it lives
+ * outside, or on its first node.  ERR_USAGE: cluster.slurm.args holds what
  * muster cannot let through (":", an array, ...). */
 int slurm_alloc_options(const struct recipe *r, int world, struct strlist *out,
+                        struct err *err);
+int slurm_batch_options(const struct recipe *r, int world, struct strlist *out,
                         struct err *err);
 /* What the recipe adds to the options of the step, appended: cluster.slurm.args and the
  * container. */

@@ -5,9 +5,11 @@
  * instant: what was committed is whole, the rest never was.  A file of an older
  * muster is brought up to date when it is opened; one of a newer is refused.
  *
- * A run is "running", then "done", "failed" or "stopped"; "lost" when the muster
- * that watched it died before it could say.  Answers are JSON (js.h), because every
- * reader prints, and columns may come. */
+ * A run is "running", then "done", "failed" or "stopped"; "timeout" when the time of
+ * its allocation was up; "lost" when the muster that watched it died before it could
+ * say.  A batch job is "pending" first, and again when it was requeued; "cancelled" or
+ * "node_fail" when Slurm says so and muster had no word.  Answers are JSON (js.h),
+ * because every reader prints, and columns may come. */
 #ifndef LAUNCHER_STORE_H
 #define LAUNCHER_STORE_H
 
@@ -26,6 +28,8 @@ int store_open(const char *home, struct store **out, struct err *err);
  * read as it is. */
 int store_open_to_read(const char *home, struct store **out, struct err *err);
 void store_close(struct store *s); /* NULL is fine */
+/* It was opened to read, and cannot be written. */
+int store_cannot_write(const struct store *s);
 
 /* --- for run.c: never fail, a trouble is a warning ------------------------ */
 
@@ -35,6 +39,9 @@ void store_note_start(const char *id, const char *dir, const struct run_request 
 /* It has ended; reads the steps from DIR/events.jsonl. */
 void store_note_end(const struct run_result *r);
 
+/* It waits again, for nodes to go on; likewise. */
+void store_note_requeue(const struct run_result *r, const char *reason);
+
 /* --- runs ------------------------------------------------------------------ */
 
 struct store_run {
@@ -42,9 +49,13 @@ struct store_run {
     const char *name, *recipe;    /* YAML; NULL for `launch -- COMMAND` */
     const char *command;          /* JSON array, or NULL */
     const char *fingerprint, *topology, *placement; /* JSON, or NULL */
+    const char *job;                                /* of Slurm, or NULL */
+    int batch; /* the job is a batch job that muster made for this run */
+    int again; /* it ran before: "started" stays */
     int world;
 };
 
+/* A run that is in the store goes on as "running" when it is a batch job or `again`. */
 int store_run_start(struct store *s, const struct store_run *r, struct err *err);
 /* result: the `launch` object (status, cause, reason, steps, ...). */
 int store_run_end(struct store *s, const char *id, const struct js *result,
@@ -59,8 +70,22 @@ int store_steps_load(struct store *s, const char *id, const char *path,
  * changes in a store that cannot be written. */
 int store_settle(struct store *s, struct err *err);
 
+/* --- batch jobs (store_job.c) ------------------------------------------------- */
+
+/* "pending": its job was submitted.  Not when the job was faster and runs already. */
+int store_run_submit(struct store *s, const struct store_run *r, struct err *err);
+/* It waits (again), for this reason; not when it has ended meanwhile. */
+int store_run_waits(struct store *s, const char *id, const char *reason,
+                    struct err *err);
+/* How a job ended whose muster cannot say it; not when that has said it. */
+int store_run_over(struct store *s, const char *id, const char *state, int status,
+                   const char *reason, struct err *err);
+/* What Slurm knows more about than the store: pending or running batch jobs, and
+ * running ones in a job on another host.  As store_runs(). */
+struct js *store_open_jobs(struct store *s, struct err *err);
+
 /* Newest first: id, climb, name, state, status, cause, reason, world, started,
- * ended, dir, process, result.  climb: those it started; "": those no climb
+ * ended, dir, process, job, batch, result.  climb: those it started; "": those no climb
  * started; NULL: all.  limit <= 0: all. */
 struct js *store_runs(struct store *s, const char *climb, int limit, struct err *err);
 /* One run with recipe, placement and topology too; NULL and ERR_MISSING. */

@@ -46,6 +46,9 @@ static const char *const migrations[] = {
     "CREATE INDEX runs_by_state ON runs (state);"
     "CREATE TABLE steps (run TEXT NOT NULL REFERENCES runs(id), step INTEGER NOT NULL,"
     "  metrics TEXT NOT NULL, PRIMARY KEY (run, step)) WITHOUT ROWID;",
+    /* job: Slurm's number of it; batch: it is a batch job that muster made */
+    "ALTER TABLE runs ADD COLUMN job TEXT;"
+    "ALTER TABLE runs ADD COLUMN batch INTEGER NOT NULL DEFAULT 0;",
 };
 
 static const char *cure(int code)
@@ -369,7 +372,7 @@ int store_open_to_read(const char *home, struct store **out, struct err *err)
     return rc;
 }
 
-int store_is_read_only(const struct store *s)
+int store_cannot_write(const struct store *s)
 {
     return s->read_only;
 }

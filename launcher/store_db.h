@@ -8,6 +8,11 @@
 struct err;
 struct js;
 
+/* Of a row of runs, as readers get it. */
+#define STORE_RUN_COLUMNS                                                         \
+    "id, climb, name, state, status, cause, reason, world, started, ended, dir, " \
+    "process, job, batch, result AS result_json"
+
 /* Run one statement.  `types` has a letter for each ? of it: t (const char *, NULL
  * is null), i (int64_t), d (double, NaN is null).  Rows are thrown away.
  * The value is the number of rows changed, or -1. */
@@ -18,9 +23,6 @@ int store_run_sql(struct store *s, struct err *err, const char *sql, const char 
  * and becomes x.  NULL on failure. */
 struct js *store_rows(struct store *s, struct err *err, const char *sql,
                       const char *types, ...);
-
-/* It was opened by store_open_to_read(), and cannot be written. */
-int store_is_read_only(const struct store *s);
 
 /* Between the two, all or nothing; store_end() rolls back when rc is not 0 and
  * returns rc, or -1 when the commit fails. */

@@ -7,6 +7,7 @@
 #include "launcher/fingerprint.h"
 #include "launcher/run.h"
 #include "launcher/secret.h"
+#include "launcher/slurm_nodes.h"
 #include "launcher/store.h"
 #include "recipes/recipe.h"
 #include "topology/place.h"
@@ -49,6 +50,9 @@ static int note_start(const char *id, const char *dir, const struct run_request 
                            .topology = topology,
                            .placement = placement,
                            .world = q->placement->world,
+                           .job = q->slurm ? q->slurm->job : NULL,
+                           .batch = q->part && q->part->batch,
+                           .again = q->part && q->part->attempt > 0,
                            .name = q->recipe    ? q->recipe->name
                                    : q->command ? q->command[0]
                                                 : "run" };
@@ -99,5 +103,29 @@ void store_note_end(const struct run_result *r)
 
     if (note_end(r, &err) < 0)
         log_warn("the end of %s is not in the store: %s", r->id, err_text(&err));
+    err_release(&err);
+}
+
+static int note_requeue(const struct run_result *r, const char *reason, struct err *err)
+{
+    char *events = xasprintf("%s/events.jsonl", r->dir);
+    struct store *s = NULL;
+    int rc = store_open(NULL, &s, err);
+
+    if (rc == 0)
+        rc = store_steps_load(s, r->id, events, err);
+    if (rc == 0)
+        rc = store_run_waits(s, r->id, reason, err);
+    store_close(s);
+    free(events);
+    return rc;
+}
+
+void store_note_requeue(const struct run_result *r, const char *reason)
+{
+    struct err err = ERR_INIT;
+
+    if (note_requeue(r, reason, &err) < 0)
+        log_warn("that %s waits again is not in the store: %s", r->id, err_text(&err));
     err_release(&err);
 }

@@ -11,40 +11,58 @@
 #include "launcher/process.h"
 #include "launcher/store_db.h"
 
-#define RUN_COLUMNS                                                               \
-    "id, climb, name, state, status, cause, reason, world, started, ended, dir, " \
-    "process, result AS result_json"
+/* `conflict`: what becomes of the row of the same run; "": there must be none. */
+static int put(struct store *s, const struct store_run *r, const char *state,
+               const char *conflict, struct err *err)
+{
+    char *self = process_self();
+    char *sql = xasprintf(
+        "INSERT INTO runs (id, climb, name, dir, state, process, world, started, "
+        "recipe, command, fingerprint, placement, versions, job, batch) VALUES (?1, "
+        "?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) "
+        "%s%s",
+        *conflict ? "ON CONFLICT (id) DO " : "", conflict);
+    int rc = store_run_sql(s, err, sql, "ttttttidttttttii", r->id, r->climb, r->name,
+                           r->dir, state, self, (int64_t)r->world, clock_wall_s(),
+                           r->recipe, r->command, r->fingerprint, r->placement,
+                           "{\"muster\": \"" MUSTER_VERSION "\"}", r->job,
+                           (int64_t)r->batch, (int64_t)r->again);
+
+    free(sql);
+    free(self);
+    return rc < 0 ? -1 : 0;
+}
 
 int store_run_start(struct store *s, const struct store_run *r, struct err *err)
 {
-    char *self = process_self();
+    static const char over[] =
+        "UPDATE SET state = ?5, process = ?6, world = ?7, started = iif(?16, started, "
+        "?8), ended = NULL, status = NULL, cause = NULL, reason = NULL, recipe = ?9, "
+        "command = ?10, fingerprint = ?11, placement = ?12, versions = ?13, job = ?14";
     int rc;
 
-    if (store_begin(s, err) < 0) {
-        free(self);
+    if (store_begin(s, err) < 0)
         return -1;
-    }
     rc = r->fingerprint
              ? store_run_sql(s, err, "INSERT OR IGNORE INTO topologies VALUES (?, ?)",
                              "tt", r->fingerprint, r->topology)
              : 0;
     if (rc >= 0)
-        rc = store_run_sql(
-            s, err,
-            "INSERT INTO runs (id, climb, name, dir, state, process, world, started, "
-            "recipe, command, fingerprint, placement, versions) VALUES (?, ?, ?, ?, "
-            "'running', ?, ?, ?, ?, ?, ?, ?, ?)",
-            "tttttidttttt", r->id, r->climb, r->name, r->dir, self, (int64_t)r->world,
-            clock_wall_s(), r->recipe, r->command, r->fingerprint, r->placement,
-            "{\"muster\": \"" MUSTER_VERSION "\"}");
-    free(self);
-    return store_end(s, rc < 0 ? -1 : 0, err);
+        rc = put(s, r, "running", r->batch || r->again ? over : "", err);
+    return store_end(s, rc, err);
+}
+
+int store_run_submit(struct store *s, const struct store_run *r, struct err *err)
+{
+    return put(s, r, "pending", "NOTHING", err);
 }
 
 static const char *end_state(const struct js *result)
 {
     if (js_get_int(result, "status", 4) == 0)
         return "done";
+    if (str_eq(js_str(result, "cause", ""), "limit"))
+        return "timeout";
     return str_eq(js_str(result, "cause", ""), "stopped") ? "stopped" : "failed";
 }
 
@@ -111,7 +129,7 @@ int store_steps_load(struct store *s, const char *id, const char *path, struct e
 struct js *store_runs(struct store *s, const char *climb, int limit, struct err *err)
 {
     return store_rows(s, err,
-                      "SELECT " RUN_COLUMNS
+                      "SELECT " STORE_RUN_COLUMNS
                       " FROM runs WHERE ?1 IS NULL OR ifnull(climb, '') = ?1 "
                       "ORDER BY started DESC, id DESC LIMIT ?2",
                       "ti", climb, (int64_t)(limit > 0 ? limit : -1));
@@ -119,13 +137,14 @@ struct js *store_runs(struct store *s, const char *climb, int limit, struct err 
 
 struct js *store_run(struct store *s, const char *id, struct err *err)
 {
-    struct js *rows = store_rows(
-        s, err,
-        "SELECT " RUN_COLUMNS ", recipe, command AS command_json, runs.fingerprint, "
-        "placement AS placement_json, versions AS versions_json, "
-        "topology AS topology_json FROM runs LEFT JOIN topologies "
-        "ON runs.fingerprint = topologies.fingerprint WHERE id = ?",
-        "t", id);
+    struct js *rows =
+        store_rows(s, err,
+                   "SELECT " STORE_RUN_COLUMNS
+                   ", recipe, command AS command_json, runs.fingerprint, "
+                   "placement AS placement_json, versions AS versions_json, "
+                   "topology AS topology_json FROM runs LEFT JOIN topologies "
+                   "ON runs.fingerprint = topologies.fingerprint WHERE id = ?",
+                   "t", id);
     struct js *run = NULL;
 
     if (rows && js_len(rows) == 0)
@@ -191,10 +210,12 @@ int store_settle(struct store *s, struct err *err)
     struct js *rows;
     int rc;
 
-    if (store_is_read_only(s))
+    if (store_cannot_write(s))
         return 0;
     rows = store_rows(s, err,
-                      "SELECT id, dir, process FROM runs WHERE state = 'running'", "");
+                      "SELECT id, dir, process FROM runs WHERE state = 'running' AND "
+                      "NOT batch",
+                      "");
     rc = rows ? 0 : -1;
 
     for (size_t i = 0; rc == 0 && i < js_len(rows); i++) {

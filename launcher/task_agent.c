@@ -279,7 +279,8 @@ static int is_childless(void)
     return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD;
 }
 
-/* Slurm's own TERM (time limit, scancel) goes to the rank, and the launcher hears. */
+/* Slurm's own TERM (time limit, scancel) goes to the rank, and the launcher hears.
+ * USR1 and USR2 it sent to the rank too: it signals all processes of a step. */
 static void take_signals(struct task *a)
 {
     struct signalfd_siginfo s;
@@ -290,9 +291,7 @@ static void take_signals(struct task *a)
             continue;
         a->asked = 1;
         say(a, TASK_SIGNAL, &signo, 1);
-        if (signo == SIGUSR1 || signo == SIGUSR2)
-            proc_signal(&a->rank, signo);
-        else if (signo != SIGPIPE)
+        if (signo != SIGUSR1 && signo != SIGUSR2 && signo != SIGPIPE)
             end(a);
     }
     reap(a);

@@ -183,6 +183,14 @@ const struct field fields[] = {
     { NAMED("cluster.slurm.container_runtime", cluster.container),
       WORDS(container_words), .def = "pyxis",
       .doc = "pyxis: options of srun, for Enroot; apptainer: it starts the ranks" },
+    { NAMED("cluster.slurm.signal", cluster.slurm_signal), FIELD_TEXT,
+      .def = "USR1@120",
+      .doc = "SIGNAL@SECONDS, as --signal of sbatch: when a job of muster's tells its "
+             "ranks to save before its time is up; USR1 or USR2" },
+    { NAMED("cluster.slurm.requeue", cluster.slurm_requeue), FIELD_INT, RANGE(0, 1000),
+      .def = "10",
+      .doc = "how often a batch job (launch --detach) goes on in a new allocation, from "
+             "its last checkpoint" },
 
     { AT(checks.level), WORDS(level_words), .def = "standard",
       .doc = "preflight before a launch" },

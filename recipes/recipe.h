@@ -114,6 +114,8 @@ struct recipe {
         enum container container;
         char *container_image; /* "": none */
         struct strlist container_mounts;
+        char *slurm_signal; /* slurm_signal.h */
+        int slurm_requeue;  /* times; 0: never */
     } cluster;
     struct {
         enum level level;

@@ -1,5 +1,6 @@
 #include "recipes/rules.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "base/mem.h"
 #include "recipes/field.h"
 #include "recipes/recipe.h"
+#include "recipes/slurm_signal.h"
 #include "recipes/value.h"
 
 void rules_break(struct rules *rules, const char *key, const char *fmt, ...)
@@ -94,6 +96,20 @@ static void check_scale(struct rules *rules, const struct recipe *r)
                         (long long)r->scale.rungs.item[i - 1]);
 }
 
+/* TERM and the like end a run; ranks of any kind may wait for USR1 and USR2. */
+static void check_signal(struct rules *rules, const char *text)
+{
+    struct err err = ERR_INIT;
+    struct slurm_signal s;
+
+    if (slurm_signal_parse(text, &s, &err) < 0)
+        rules_break(rules, "cluster.slurm.signal", "%s", err_text(&err));
+    else if (s.number != SIGUSR1 && s.number != SIGUSR2)
+        rules_break(rules, "cluster.slurm.signal",
+                    "%s: USR1 or USR2 is wanted, others end a run", text);
+    err_release(&err);
+}
+
 static void check_slurm(struct rules *rules, const struct recipe *r)
 {
     const char *time = r->cluster.slurm_time;
@@ -107,6 +123,7 @@ static void check_slurm(struct rules *rules, const struct recipe *r)
     if (r->cluster.container_mounts.n && !*r->cluster.container_image)
         rules_break(rules, "cluster.slurm.container_mounts",
                     "mounts without a cluster.slurm.container_image");
+    check_signal(rules, r->cluster.slurm_signal);
     err_release(&e);
 }
 

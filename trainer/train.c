@@ -110,6 +110,14 @@ static void catch_term(void)
     sigaction(SIGTERM, &sa, NULL);
 }
 
+/* What Slurm sends to all processes of a step before its time is up: the launcher hears
+ * of it, and tells all ranks at once, by TERM. */
+static void ignore_notice(void)
+{
+    signal(SIGUSR1, SIG_IGN);
+    signal(SIGUSR2, SIG_IGN);
+}
+
 /* --- a run ------------------------------------------------------------------------ */
 struct run {
     struct trainer *t;
@@ -402,6 +410,7 @@ int main(int argc, char **argv)
     argp_err_exit_status = ERR_USAGE;
     argp_parse(&argp, argc, argv, 0, NULL, &o);
     log_set_prefix("muster-train");
+    ignore_notice();
     if (o.wireup_only ? meet_and_leave(&err) : run_training(&o, &err))
         return fail(&err);
     heartbeat_close();

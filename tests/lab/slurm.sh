@@ -16,6 +16,7 @@
 # machine, on ports of 127.0.0.1, and DIR/hosts as /etc/hosts.  4 nodes a leaf switch (one
 # in labs of up to 4), one spine; LEAVES='n[1,3] n[2,4]' says it otherwise.  FENCE=tree
 # turns the PMIx fence of Slurm 22.05 on that is no barrier.
+# PREEMPT=1 adds a partition "urgent" whose jobs end those of "batch", after 10 s.
 set -eu
 
 packages='slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins libpmix-dev'
@@ -127,12 +128,22 @@ MessageTimeout=20
 MailProg=/bin/true
 PropagateResourceLimits=NONE
 NodeName=n[1-$N] NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + N))] CPUs=64 Sockets=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=16000 Gres=gpu:b200:8 State=UNKNOWN
-PartitionName=batch Nodes=n[1-$N] Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
+PartitionName=batch Nodes=n[1-$N] Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO ${PREEMPT:+GraceTime=10 PreemptMode=CANCEL}
 C
+    [ -z "${PREEMPT:-}" ] || preemption >>"$D/slurm.conf"
     echo "NodeName=n[1-$N] Name=gpu Type=b200 File=$D/dev/b200_[0-7]" >"$D/gres.conf"
     printf 'CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n' >"$D/cgroup.conf"
     echo "PMIxCollFence=${FENCE:-ring}" >"$D/mpi.conf"
     write_topology >"$D/topology.conf"
+}
+
+preemption()
+{
+    cat <<C
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
+PartitionName=urgent Nodes=n[1-$N] PriorityTier=10 MaxTime=INFINITE State=UP OverSubscribe=NO PreemptMode=OFF
+C
 }
 
 make_state()

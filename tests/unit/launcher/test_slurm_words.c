@@ -37,7 +37,7 @@ static void test_job_and_step(void **state)
     set(&r, "cluster.gpus_per_node", "8");
     assert_ok(slurm_alloc_options(&r, 20, &job, &err), &err);
     assert_words(&job, "--nodes=3\n--ntasks-per-node=8\n--gres=gpu:8\n"
-                       "--job-name=muster\n--no-kill\n");
+                       "--job-name=muster\n--no-kill\n--signal=USR1@120\n");
     set(&r, "cluster.slurm.partition", "a,b");
     set(&r, "cluster.slurm.time", "90m");
     set(&r, "cluster.slurm.gres", "none");
@@ -47,7 +47,8 @@ static void test_job_and_step(void **state)
         "per-node=8', --network, ib]");
     assert_ok(slurm_alloc_options(&r, 4, &job, &err), &err);
     assert_words(&job,
-                 "--nodes=1\n--ntasks-per-node=4\n--job-name=muster\n--no-kill\n"
+                 "--nodes=1\n--ntasks-per-node=4\n--job-name=muster\n--no-kill\n--"
+                 "signal=USR1@120\n"
                  "--partition=a,b\n--time=0-01:30:00\n-p\nlong\n--hint=x\n--mem=0\n"
                  "--gpus-per-node=8\n--network\nib\n");
     slurm_step_options(&r, &step);
@@ -56,7 +57,8 @@ static void test_job_and_step(void **state)
     set(&r, "cluster.slurm.time", "unlimited");
     set(&r, "cluster.slurm.args", "[]");
     assert_ok(slurm_alloc_options(&r, 1, &job, &err), &err);
-    assert_words(&job, "--nodes=1\n--ntasks-per-node=1\n--job-name=muster\n--no-kill\n"
+    assert_words(&job, "--nodes=1\n--ntasks-per-node=1\n--job-name=muster\n--no-kill\n-"
+                       "-signal=USR1@120\n"
                        "--partition=a,b\n--time=UNLIMITED\n");
     recipe_release(&r);
 }

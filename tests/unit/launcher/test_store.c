@@ -453,6 +453,56 @@ static void test_a_zombie_is_gone(void **state)
     close(ends[1]);
 }
 
+static void state_is(struct store *s, const char *id, const char *want)
+{
+    struct err err = ERR_INIT;
+    struct js *got = store_run(s, id, &err);
+
+    assert_non_null(got);
+    assert_string_equal(js_str(got, "state", ""), want);
+    js_free(got);
+}
+
+static void test_batch_job_from_queue_to_end(void **state)
+{
+    struct store_run r = {
+        .id = "b-1", .dir = home, .name = "tiny", .job = "12", .batch = 1, .world = 2
+    };
+    struct store *s = open_store();
+    struct err err = ERR_INIT;
+    struct js *done = result(0, "ok"), *open;
+
+    (void)state;
+    assert_ok(store_run_submit(s, &r, &err), &err);
+    assert_ok(store_run_waits(s, "b-1", "Resources", &err), &err);
+    state_is(s, "b-1", "pending");
+    assert_ok(store_settle(s, &err),
+              &err); /* whose process is gone, or not: it waits */
+    state_is(s, "b-1", "pending");
+    open = store_open_jobs(s, &err);
+    assert_int_equal(js_len(open), 1);
+    assert_string_equal(js_str(js_at(open, 0), "job", ""), "12");
+    js_free(open);
+    assert_ok(store_run_start(s, &r, &err), &err);
+    state_is(s, "b-1", "running");
+    assert_ok(store_run_submit(s, &r, &err), &err); /* slower than its job */
+    state_is(s, "b-1", "running");
+    assert_ok(store_run_waits(s, "b-1", "requeued", &err), &err);
+    r.again = 1;
+    assert_ok(store_run_start(s, &r, &err), &err);
+    state_is(s, "b-1", "running");
+    assert_ok(store_run_end(s, "b-1", done, &err), &err);
+    assert_ok(store_run_over(s, "b-1", "lost", 1, "late", &err), &err);
+    assert_ok(store_run_waits(s, "b-1", "late", &err), &err);
+    state_is(s, "b-1", "done");
+    r.id = "b-2";
+    assert_ok(store_run_submit(s, &r, &err), &err);
+    assert_ok(store_run_over(s, "b-2", "cancelled", 1, "scancel", &err), &err);
+    state_is(s, "b-2", "cancelled");
+    js_free(done);
+    store_close(s);
+}
+
 #define IN_HOME(test) cmocka_unit_test_setup_teardown(test, make_home, remove_home)
 
 int main(void)
@@ -460,6 +510,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_HOME(test_run_from_start_to_end),
         IN_HOME(test_states),
+        IN_HOME(test_batch_job_from_queue_to_end),
         IN_HOME(test_find),
         IN_HOME(test_climb_and_trials),
         IN_HOME(test_climb_is_taken_over_once),
