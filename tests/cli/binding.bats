@@ -5,6 +5,7 @@ load lib
 setup_file()
 {
     LAB=$(mktemp -d /tmp/slurm.XXXXXX)
+    chmod 755 "$LAB"
     export LAB SKIP=
     SKIP=$("$BATS_TEST_DIRNAME/../lab/slurm.sh" start 2 "$LAB/lab" 2>&1) || SKIP=${SKIP:-no reason}
     [ -n "$SKIP" ] || eval "$("$BATS_TEST_DIRNAME/../lab/slurm.sh" env "$LAB/lab")"
@@ -31,7 +32,11 @@ two_cpus()
 # All that follows in this test runs on two CPUs.
 exec_on() { taskset -p -c "$1" $BASHPID >/dev/null; }
 
-slurm() { run timeout 100 salloc -Q -N2 --gres=gpu:8 "$@"; }
+slurm()
+{
+    ordinary_user "$LAB/bin"
+    run timeout 100 salloc -Q -N2 --gres=gpu:8 "$@"
+}
 agents() { MUSTER_TEST_LOCAL_AGENTS=2 run timeout 100 "$@"; }
 local_() { run timeout 100 "$@"; }
 show='grep Cpus_allowed_list: /proc/self/status'

@@ -5,6 +5,7 @@ load lib
 setup_file()
 {
     LAB=$(mktemp -d /tmp/slurm.XXXXXX)
+    chmod 755 "$LAB"
     export LAB SKIP=
     SKIP=$("$BATS_TEST_DIRNAME/../lab/slurm.sh" start 2 "$LAB/lab" 2>&1) || SKIP=${SKIP:-no reason}
     [ -n "$SKIP" ] || eval "$("$BATS_TEST_DIRNAME/../lab/slurm.sh" env "$LAB/lab")"
@@ -26,6 +27,7 @@ agents()
 slurm()
 {
     [ -z "$SKIP" ] || skip "$SKIP"
+    ordinary_user "$LAB/bin"
     run timeout 100 salloc -Q -N2 --gres=gpu:2 "$@"
 }
 
@@ -69,6 +71,52 @@ hush()
     muster runs | { ! grep hush; }
     muster report | { ! grep hush; }
     ! grep -raF hush "$MUSTER_HOME"
+}
+
+# lines BACKEND: 2000 lines of four ranks, each written in two halves, and a last word
+lines()
+{
+    echo 'i=0; while [ $i -lt 500 ]; do printf "%s-%0120d" $RANK $i; printf "%0120d\n" $i; i=$((i + 1)); done
+        printf "last \377"' >talk
+    "$1" muster launch --gpus 4 -- sh talk
+    status 0
+    [ "$(grep -acE '^[^:]*:([0-3]): \1-0{117}[0-9]{3}0{117}[0-9]{3}$' <<<"$output")" -eq 2000 ]
+    [ "$(grep -ac "$(printf ':[0-3]: last \377$')" <<<"$output")" -eq 4 ]
+}
+
+@test "C18: whole lines, in a step of Slurm" { LC_ALL=C lines slurm; }
+@test "C18: whole lines, behind agents" { LC_ALL=C lines agents; }
+
+# A loop over a list goes on: no rank has eaten it.
+list()
+{
+    printf 'n1\nn2\nn3\n' >list
+    n=0
+    while read -r node; do
+        "$1" muster launch --gpus 2 -- sh -c 'wc -c'
+        status 0
+        [ "$(grep -c ': 0$' <<<"$output")" -eq 2 ]
+        n=$((n + 1))
+    done <list
+    [ $n -eq 3 ]
+}
+
+@test "C12: stdin stays with the user, in a step of Slurm" { list slurm; }
+@test "C12: stdin stays with the user, behind agents" { list agents; }
+
+@test "C20: ranks of a step of Slurm that never meet are named with their nodes" {
+    slurm muster launch --gpus 4 --start-timeout 4s --grace 1s -- sh -c 'case $RANK in 1|3) sleep 60 ;; esac; exec coll_test all'
+    status 5
+    has '2 of 4 ranks did not arrive at '
+    has 'rank 1 on n1, rank 3 on n2'
+}
+
+@test "C02: the submit host is no master; C01: outer words make no singleton" {
+    set -a; . "$SRC/tests/cases/c01_singleton.env"; set +a
+    unset SLURM_JOB_ID SLURM_JOBID
+    slurm env SLURM_LAUNCH_NODE_IPADDR=192.0.2.9 muster launch --gpus 4 -- sh -c 'echo $PMIX_RANK of $WORLD_SIZE at $MASTER_ADDR'
+    status 0
+    for r in 0 1 2 3; do has ":$r: $r of 4 at n1"; done
 }
 
 @test "secrets: on this machine" { hush local_; }

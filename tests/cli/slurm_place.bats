@@ -5,6 +5,7 @@ load lib
 setup_file()
 {
     LAB=$(mktemp -d /tmp/slurm.XXXXXX)
+    chmod 755 "$LAB"
     export LAB SKIP=
     SKIP=$(LEAVES='n[1,3] n[2,4]' "$BATS_TEST_DIRNAME/../lab/slurm.sh" start 4 "$LAB/lab" 2>&1) || SKIP=${SKIP:-no reason}
     [ -n "$SKIP" ] || eval "$("$BATS_TEST_DIRNAME/../lab/slurm.sh" env "$LAB/lab")"
@@ -21,6 +22,7 @@ here()
 {
     [ -z "$SKIP" ] || skip "$SKIP"
     unset SLURM_JOB_ID
+    [ "${1:-}" = admin ] || ordinary_user "$LAB/bin"
     cat >sim.yaml <<'Y'
 name: sim
 model: {preset: qwen3-30b-a3b}
@@ -132,7 +134,7 @@ alloc() { run timeout 100 salloc -Q "$@"; }
 }
 
 @test "slurm: a node of the job that is down is left out, and named" {
-    here
+    here admin
     # shellcheck disable=SC2016 # for the inner shell
     alloc --no-kill -N4 --gres=gpu:8 sh -c '
         scontrol update nodename=n3 state=down reason=smoke
