@@ -40,6 +40,7 @@ CUDA  ?= $(if $(NVCC),$(call compiles,#include <cublasLt.h>,$(CUDA_FLAGS) -c),0)
 # windows and zero-CTA gathers need NCCL 2.28
 NCCL  ?= $(if $(filter 1,$(CUDA)),$(call compiles,int v[NCCL_VERSION_CODE >= 22800 ? 1 : -1];,$(CUDA_FLAGS) -include nccl.h -c),0)
 CUDNN ?= $(if $(filter 1,$(CUDA)),$(call compiles,#include <cudnn_graph.h>,$(CUDA_FLAGS) -c),0)
+CUPTI ?= $(if $(filter 1,$(CUDA)),$(call compiles,#include <nvtx3/nvToolsExt.h>,$(CUDA_FLAGS) -include cupti.h -c),0)
 ifeq ($(CUDA)$(NVCC),1)
   $(error CUDA=1, but there is no nvcc on PATH: set NVCC=)
 endif
@@ -97,9 +98,10 @@ CUS   := $(if $(filter 1,$(CUDA)),$(sort $(wildcard trainer/*.cu)))
 SSH_DOOR := $(patsubst %,launcher/ssh_%.c,link run tcp hop trust auth tunnel)
 SRCS  := $(filter-out $(if $(filter 1,$(LIBSSH)),launcher/ssh_absent.c,$(SSH_DOOR)),$(SRCS))
 SRCS  := $(filter-out launcher/slurm_$(if $(filter 1,$(SLURM)),absent,lib).c,$(SRCS))
-CUDA_C := $(sort $(wildcard trainer/*_cuda.c trainer/*_nccl*.c trainer/*_cudnn.c))
+CUDA_C := $(sort $(wildcard trainer/*_cuda.c trainer/*_nccl*.c trainer/*_cudnn.c trainer/*_cupti.c))
 SRCS  := $(filter-out $(CUDA_C),$(SRCS))
 CUDA_C := $(if $(filter 1,$(CUDA)),$(if $(filter 1,$(NCCL)),$(CUDA_C),$(filter-out trainer/coll_nccl%,$(CUDA_C))))
+CUDA_C := $(if $(filter 1,$(CUPTI)),$(CUDA_C),$(filter-out %_cupti.c,$(CUDA_C)))
 CUDA_C := $(if $(filter 1,$(CUDNN)),$(CUDA_C),$(filter-out %_cudnn.c,$(CUDA_C)))
 
 B     := $(O)/bin
@@ -281,11 +283,11 @@ config: ## what will be built, and why
 	@echo 'mode  $(MODE), into $(O)'
 	@echo 'cc    $(CC) $(ALL_CFLAGS)'
 	@echo 'pmix  $(shell $(PKG_CONFIG) --modversion pmix)   mpi $(shell $(PKG_CONFIG) --modversion ompi-c)   blas $(shell $(PKG_CONFIG) --modversion openblas)'
-	@echo 'cuda  $(if $(filter 1,$(CUDA)),$(NVCC),no)   nccl $(NCCL)   cudnn $(CUDNN)   libssh $(LIBSSH)   libslurm $(or $(SLURM_SO),0)'
+	@echo 'cuda  $(if $(filter 1,$(CUDA)),$(NVCC),no)   nccl $(NCCL)   cudnn $(CUDNN)   cupti $(CUPTI)   libssh $(LIBSSH)   libslurm $(or $(SLURM_SO),0)'
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
-	@echo; echo '  MODE=release|debug|asan|tsan|cov|fuzz  CC=gcc|clang  CUDA=0|1  NCCL=0|1  CUDNN=0|1  LIBSSH=0|1  SLURM=0|1  V=1  O=dir'
+	@echo; echo '  MODE=release|debug|asan|tsan|cov|fuzz  CC=gcc|clang  CUDA=0|1  NCCL=0|1  CUDNN=0|1  CUPTI=0|1  LIBSSH=0|1  SLURM=0|1  V=1  O=dir'
 
 clean: ## remove build/
 	rm -rf build

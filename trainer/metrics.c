@@ -40,6 +40,8 @@ char *metrics_line(const struct step_metrics *m)
     str_addf(&s, "  memory %.1f %%  load %.2f", m->memory_percent, m->load_max_mean);
     if (m->routing && !str_eq(m->routing, "natural"))
         str_addf(&s, " (%s routing)", m->routing);
+    if (m->profiled)
+        str_adds(&s, "  profiled");
     if (!isnan(m->validation_loss))
         str_addf(&s, "  validation loss %.5f", m->validation_loss);
     return str_take(&s);
@@ -68,6 +70,8 @@ struct js *metrics_json(const struct step_metrics *m)
         js_put_real(o, reals[i].key, reals[i].value);
     if (m->routing)
         js_put_str(o, "routing", m->routing);
+    if (m->profiled)
+        js_put_bool(o, "profiled", 1);
     if (!isnan(m->validation_loss))
         js_put_real(o, "validation_loss", m->validation_loss);
     return o;
@@ -82,8 +86,11 @@ void run_summary_add(struct run_summary *s, const struct step_metrics *m)
     if (!isnan(m->validation_loss))
         s->validation_loss = m->validation_loss;
     s->loss_last = m->loss;
-    s->step_s = xrealloc(s->step_s, (size_t)s->steps + 1, sizeof(*s->step_s));
-    s->step_s[s->steps++] = m->step_s;
+    s->steps++;
+    if (m->profiled)
+        return;
+    s->step_s = xrealloc(s->step_s, (size_t)s->timed + 1, sizeof(*s->step_s));
+    s->step_s[s->timed++] = m->step_s;
 }
 
 void run_summary_release(struct run_summary *s)
@@ -101,10 +108,10 @@ static int by_value(const void *a, const void *b)
 
 double run_summary_step_s(const struct run_summary *s, int64_t warmup)
 {
-    int64_t skip = s->steps > warmup ? warmup : s->steps / 2, n = s->steps - skip;
+    int64_t skip = s->timed > warmup ? warmup : s->timed / 2, n = s->timed - skip;
     double *sorted, median;
 
-    if (s->steps == 0)
+    if (s->timed == 0)
         return NAN;
     sorted = xcalloc((size_t)n, sizeof(*sorted));
     memcpy(sorted, s->step_s + skip, (size_t)n * sizeof(*sorted));

@@ -23,6 +23,7 @@ struct step_metrics {
     double memory_percent;
     double load_max_mean;   /* worst layer: rows of its busiest expert / mean */
     const char *routing;    /* who chose the experts; NULL: nobody */
+    int profiled;           /* its time is not the trainer's own */
     double validation_loss; /* NaN: not measured at this step */
 };
 
@@ -36,8 +37,9 @@ struct js *metrics_json(const struct step_metrics *m);
 /* All steps of a run. */
 struct run_summary {
     int64_t steps; /* in this process */
+    int64_t timed; /* of them, not profiled */
     double loss_first, loss_last, validation_loss;
-    double *step_s; /* [steps], owned */
+    double *step_s; /* [timed], owned */
 };
 
 void run_summary_add(struct run_summary *s, const struct step_metrics *m);

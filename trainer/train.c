@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "trainer/heartbeat.h"
 #include "trainer/ops.h"
+#include "trainer/profile.h"
 #include "trainer/sim.h"
 #include "trainer/trainer.h"
 #include "trainer/wireup.h"
@@ -23,6 +24,7 @@ const char *argp_program_version = "muster-train " MUSTER_VERSION;
 struct options {
     const char *recipe, *run_dir, *resume;
     int wireup_only;
+    int64_t profile_from, profile_to; /* steps; 0: no profile */
     struct trainer_options trainer;
 };
 
@@ -35,6 +37,10 @@ static const struct argp_option option_list[] = {
     { "resume", 'R', "DIR", 0,
       "go on from this checkpoint, or from the newest complete one in DIR", 0 },
     { "threads", 't', "N", 0, "BLAS threads of a CPU rank (its share of the cores)",
+      0 },
+    { "profile", 'P', "A:B", 0,
+      "record steps A to B: profile/rankN.json (Perfetto) and .txt, relative to the "
+      "run",
       0 },
     { "wireup-only", OPT_WIREUP_ONLY, NULL, 0, "meet the other ranks and leave", 0 },
     { 0 },
@@ -64,6 +70,19 @@ static error_t set_threads(struct options *o, const char *arg, struct argp_state
     return 0;
 }
 
+static error_t set_profile(struct options *o, const char *arg, struct argp_state *state)
+{
+    char *end;
+    long long from = strtoll(arg, &end, 10),
+              to = *end == ':' ? strtoll(end + 1, &end, 10) : 0;
+
+    if (*end || from < 1 || to < from)
+        argp_error(state, "--profile %s: two steps, the first and the last (5:6)", arg);
+    o->profile_from = from;
+    o->profile_to = to;
+    return 0;
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     struct options *o = state->input;
@@ -80,6 +99,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case 'D':
         return set_device(o, arg, state);
+    case 'P':
+        return set_profile(o, arg, state);
     case 't':
         return set_threads(o, arg, state);
     case OPT_WIREUP_ONLY:
@@ -126,6 +147,8 @@ struct run {
     struct run_summary summary;
     struct routing_counts recorded; /* rank 0's, with debug.moe_record */
     char *record;                   /* where to; "": nowhere; owned */
+    int64_t profile_from, profile_to;
+    int profiling, show; /* the table is to be printed */
     int stop;
 };
 
@@ -251,6 +274,38 @@ static int record_end(struct run *run, struct err *err)
     return rc;
 }
 
+/* --- a profile ----------------------------------------------------------------------- */
+static int profile_before(struct run *run, struct err *err)
+{
+    struct trainer *t = run->t;
+    int64_t step = t->at.step + 1;
+
+    if (!t->profile || run->profiling || step < run->profile_from ||
+        step > run->profile_to)
+        return 0;
+    run->profiling = 1;
+    t->last_s = 0; /* what was queued before is waited for */
+    return profile_begin(t->profile, step, err);
+}
+
+static int profile_after(struct run *run, struct step_metrics *m, int last,
+                         struct err *err)
+{
+    struct trainer *t = run->t;
+
+    m->profiled = run->profiling;
+    if (!run->profiling || (m->step < run->profile_to && !last))
+        return 0;
+    run->profiling = 0;
+    t->last_s = 0;
+    if (profile_end(t->profile, m->step,
+                    run_summary_step_s(&run->summary, t->recipe.scale.trial_warmup),
+                    err))
+        return -1;
+    run->show = t->self->rank == 0;
+    return 0;
+}
+
 static int one_step(struct run *run, struct err *err)
 {
     struct trainer *t = run->t;
@@ -259,15 +314,20 @@ static int one_step(struct run *run, struct err *err)
     int last;
 
     run->stop = asked_to_stop;
-    if (trainer_step(t, &run->stop, &m, err))
+    if (profile_before(run, err) || trainer_step(t, &run->stop, &m, err))
+        return -1;
+    last = t->at.step == r->training.steps || run->stop;
+    if (profile_after(run, &m, last, err))
         return -1;
     record_step(run);
-    last = t->at.step == r->training.steps || run->stop;
     if (t->validation && (last || t->at.step % r->data.validation_interval == 0) &&
         trainer_validate(t, &m.validation_loss, err))
         return -1;
     run_summary_add(&run->summary, &m);
     report(run, &m);
+    if (run->show)
+        fputs(profile_table(t->profile), stdout);
+    run->show = 0;
     if (last || t->at.step % r->checkpoint.interval == 0)
         return save(run, err);
     return 0;
@@ -325,6 +385,8 @@ static int train(struct run *run, const struct options *o, struct err *err)
         announce(t);
     run->folder = in_run(o, t->recipe.checkpoint.folder);
     record_begin(run, o);
+    run->profile_from = o->profile_from;
+    run->profile_to = o->profile_to;
     if (o->resume && resume(run, o->resume, err))
         return -1;
     while (t->at.step < t->recipe.training.steps && !run->stop)
@@ -338,14 +400,18 @@ static int train(struct run *run, const struct options *o, struct err *err)
 
 static int simulate(const struct options *o, const struct recipe *r, struct err *err)
 {
+    if (o->profile_from)
+        return err_set(err, ERR_USAGE,
+                       "--profile: a simulated run computes nothing to look at");
     if (o->resume)
         return err_set(err, ERR_USAGE,
                        "--resume: a simulated run has no checkpoints to go on from");
     return sim_run(r, &asked_to_stop, catch_term, err);
 }
 
-static int run_training(const struct options *o, struct err *err)
+static int run_training(struct options *o, struct err *err)
 {
+    char *profile = in_run(o, "profile");
     struct trainer t;
     struct run run = { .t = &t, .saved = -1 };
     struct recipe r;
@@ -355,6 +421,7 @@ static int run_training(const struct options *o, struct err *err)
     if ((o->trainer.device == DEVICE_AUTO ? r.cluster.device : o->trainer.device) ==
         DEVICE_SIM)
         return simulate(o, &r, err);
+    o->trainer.profile_folder = o->profile_from ? profile : NULL;
     if (trainer_open(&t, &r, &o->trainer, err))
         return -1;
     catch_term(); /* until here there is nothing to save */
@@ -364,6 +431,7 @@ static int run_training(const struct options *o, struct err *err)
         return -1;
     run_summary_release(&run.summary);
     free(run.folder);
+    free(profile);
     trainer_close(&t);
     recipe_release(&r);
     return 0;

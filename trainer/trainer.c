@@ -10,6 +10,7 @@
 #include "trainer/fsdp.h"
 #include "trainer/ops.h"
 #include "trainer/pool.h"
+#include "trainer/profile.h"
 #include "trainer/weights.h"
 #include "trainer/wireup.h"
 
@@ -222,6 +223,16 @@ static int open_data(struct trainer *t, struct err *err)
     return dataset_open(r, t->self->world, 1, &t->validation, err);
 }
 
+/* Before anything keeps the tables that it replaces. */
+static int open_profile(struct trainer *t, const struct trainer_options *o,
+                        struct err *err)
+{
+    if (!o->profile_folder)
+        return 0;
+    return profile_open(&t->profile, &t->ops, t->dev, &t->coll, o->profile_folder,
+                        t->self->rank, err);
+}
+
 int trainer_open(struct trainer *t, const struct recipe *r,
                  const struct trainer_options *o, struct err *err)
 {
@@ -231,7 +242,8 @@ int trainer_open(struct trainer *t, const struct recipe *r,
         return -1;
     t->self = wireup_self(t->wireup);
     return trainer_open_device(t, o, err) || trainer_open_collectives(t, o, err) ||
-                   open_memory(t, err) || open_data(t, err) || init_weights(t, err)
+                   open_profile(t, o, err) || open_memory(t, err) ||
+                   open_data(t, err) || init_weights(t, err)
                ? -1
                : 0;
 }
@@ -263,6 +275,7 @@ void trainer_close(struct trainer *t)
     close_collectives(t);
     if (t->dev)
         t->ops->close(t->dev);
+    profile_free(t->profile);
     wireup_close(t->wireup);
     recipe_release(&t->recipe);
     memset(t, 0, sizeof(*t));

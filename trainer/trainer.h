@@ -24,13 +24,15 @@ struct coll;
 struct coll_ops;
 struct dataset;
 struct err;
+struct profile;
 struct wireup;
 struct wireup_self;
 
 struct trainer_options {
     enum device device; /* DEVICE_AUTO: as the recipe says */
     int threads;        /* BLAS threads on a CPU; 0: this rank's share of the cores */
-    int timeout_ms;     /* of each collective; -1: MUSTER_COLL_TIMEOUT_MS or 600000 */
+    const char *profile_folder; /* NULL: no profile */
+    int timeout_ms; /* of each collective; -1: MUSTER_COLL_TIMEOUT_MS or 600000 */
 };
 
 struct trainer {
@@ -56,6 +58,7 @@ struct trainer {
     struct meter meter;
     struct batch_feed feed;
     struct routing routing;
+    struct profile *profile; /* NULL: none asked for */
     struct ckpt ckpt;
     float *bias; /* host [layers, experts], owned */
 

@@ -9,6 +9,8 @@
 #           PyTorch in BF16, the same experts: at most 1.5 times; and of a larger model
 #   curve   100 losses of the demo's model at a calm setting: CPU in FP32, one GPU, FSDP 2,
 #           HSDP 2, beside PyTorch in BF16 from the same weights and tokens
+#   profile steps 8 and 9 of a run of the middle number of layers: rank 0's table; traces
+#           of all ranks into KEEP, if it is set
 # O: build folder (build; `make all bench` first).  AC: none selective full (none).
 # ROUTING: natural balanced skewed, or a recording to replay (RECORD where there is one,
 # else natural).  RECORD: tests/bench/routing.safetensors.  PYTHON: one with PyTorch.
@@ -250,9 +252,24 @@ curve()
             } exit bad }' || fail 'loss curves differ'
 }
 
+profile()
+{
+    tokens
+    # shellcheck disable=SC2086 # words
+    set -- $LAYERS
+    [ $# -lt 3 ] || shift
+    recipe "$1" "${STEPS:-14}" "$work/random.bin" "$(routing)" >"$work/recipe.yaml"
+    rm -rf "$work/profile"
+    ranks "$work/recipe.yaml" --profile 8:9
+    echo "$1 layers, checkpointing $AC, $(routing_name) routing"
+    cat "$work/profile/rank0.txt"
+    grep -v nccl "$work/profile/rank0.json" | grep -c '"kernel"' | sed 's/$/ kernels and copies in the trace/'
+    [ -z "${KEEP:-}" ] || { mkdir -p "$KEEP" && cp -r "$work/profile" "$KEEP/"; }
+}
+
 for part; do
     case $part in
-    ops | record | layers | grads | curve) "$part" ;;
+    ops | record | layers | grads | curve | profile) "$part" ;;
     *) fail "no part $part: the head of $0 names them" ;;
     esac
 done

@@ -288,3 +288,31 @@ same()
     run muster-train --recipe r.yaml
     status 2
 }
+
+@test "a profile: a trace and a table of each rank, other losses the same, rates without it" {
+    recipe 2 1 "${training/steps: 20/steps: 8}" "$data" >r.yaml
+    ranks 2 --recipe r.yaml >out || { cat err; false; }
+    curve >plain
+    ranks 2 --recipe r.yaml --run-dir "$PWD" --profile 4:5 >out2 || { cat err; false; }
+    curve | diff - plain
+    [ "$(grep -c '  profiled' out2)" -eq 2 ]
+    grep -q 'profile of rank 0 (cpu), steps 4 to 5' out2
+    for r in 0 1; do
+        grep -q 'reduce_scatter' "profile/rank$r.txt"
+        grep -q 'exposed .* idle ' "profile/rank$r.txt"
+        grep -q '"name":"experts_bwd"' "profile/rank$r.json"
+    done
+    [ "$(grep -c '"profiled": *true' events)" -eq 2 ]
+}
+
+@test "--profile wants two steps, and something that computes" {
+    recipe 1 1 >r.yaml
+    for bad in 5 0:3 5:4 x:y 3: ; do
+        run muster-train --recipe r.yaml --profile "$bad"
+        status 2
+        has "--profile $bad"
+    done
+    run muster-train --recipe r.yaml --device sim --profile 1:2
+    status 2
+    has 'simulated run computes nothing'
+}
