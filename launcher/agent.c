@@ -137,6 +137,19 @@ static int take_close(struct agent *a, struct frame *f, struct err *err)
     return frame_done(f, err);
 }
 
+static int take_stdin(struct agent *a, struct frame *f, struct err *err)
+{
+    size_t n;
+    const char *bytes = frame_piece(f, &n);
+
+    if (frame_done(f, err) < 0)
+        return -1;
+    if (a->feed.bytes.len + n > FRAME_STDIN_MOST)
+        return err_set(err, ERR_FAILED, "more stdin came than may be on the way");
+    agent_stdin_take(a, bytes, n);
+    return 0;
+}
+
 static int take_alive(struct agent *a, struct frame *f, struct err *err)
 {
     (void)a;
@@ -149,6 +162,7 @@ static int (*const takes[FRAME_TYPES])(struct agent *, struct frame *, struct er
     [FRAME_FETCH] = take_fetch,       [FRAME_SIGNAL] = take_signal,
     [FRAME_END] = take_end,           [FRAME_HOLD] = take_hold,
     [FRAME_CLOSE] = take_close,       [FRAME_ALIVE] = take_alive,
+    [FRAME_STDIN] = take_stdin,
 };
 
 static int take_stream(struct agent *a, struct err *err)
@@ -206,6 +220,8 @@ static int dispatch(struct agent *a, const struct epoll_event *e, struct err *er
         return agent_pmix_events(a), 0;
     case AGENT_OUTPUTS:
         return take_outputs(a, err);
+    case AGENT_STDIN:
+        return agent_stdin_write(a), 0;
     default:
         agent_rank_read(a, source, (int)(e->data.u64 & UINT32_MAX), 4);
         return 0;

@@ -104,11 +104,17 @@ static int fork_rank(struct agent *a, const char *program, int i, struct err *er
 {
     struct agent_rank *r = &a->job.ranks[i];
     struct proc_spec s;
+    int rc;
 
     if (pmixd_set_env(a->server, r->rank, &r->env, err) < 0)
         return -1;
     s = spec_of(a, program, i);
-    if (proc_spawn(&a->proc[i], &s, err) < 0)
+    if (agent_stdin_open(a, r->rank, &s.stdin_fd, err) < 0)
+        return -1;
+    rc = proc_spawn(&a->proc[i], &s, err);
+    if (s.stdin_fd >= 0)
+        close(s.stdin_fd);
+    if (rc < 0)
         return -1;
     a->alive++;
     agent_follow(a->outputs, a->proc[i].out, AGENT_OUT, i);
@@ -202,6 +208,7 @@ void agent_job_close(struct agent *a)
 {
     for (int i = 0; a->proc && i < a->job.n_ranks; i++)
         proc_close(&a->proc[i]);
+    agent_stdin_close(a);
     if (a->server)
         agent_pmix_forget(a);
     pmixd_close(a->server);

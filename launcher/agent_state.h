@@ -40,6 +40,12 @@ struct agent {
     struct agent_job job;
     struct proc *proc; /* [job.n_ranks] */
     int alive, left;   /* ranks not reaped; processes of the job at the last look */
+    struct agent_stdin {
+        int fd;         /* write end of the rank's stdin, open when has is set */
+        int has, ended; /* ended: no more comes */
+        int watched;    /* for room */
+        struct str bytes;
+    } feed;
     struct pmixd *server;
     char *tmpdir, *shmdir;
     char *mark; /* "MUSTER_AGENT=RUN.NODE" in the environment of its processes */
@@ -55,7 +61,8 @@ enum agent_source {
     AGENT_OUTPUTS,
     AGENT_OUT,
     AGENT_ERR,
-    AGENT_EVENTS
+    AGENT_EVENTS,
+    AGENT_STDIN
 };
 
 /* agent.c */
@@ -79,6 +86,12 @@ void agent_rank_put(struct agent *a, enum agent_source source, int rank,
 void agent_rank_read(struct agent *a, enum agent_source source, int i, int most);
 void agent_rank_reap(struct agent *a);
 void agent_rank_look(struct agent *a); /* EMPTY, when the number has changed */
+
+/* agent_stdin.c: what the launcher has for the rank that reads stdin. */
+int agent_stdin_open(struct agent *a, int rank, int *read_end, struct err *err);
+void agent_stdin_take(struct agent *a, const char *bytes, size_t n); /* 0: its end */
+void agent_stdin_write(struct agent *a);
+void agent_stdin_close(struct agent *a);
 
 /* agent_pmix.c */
 void agent_pmix_events(struct agent *a);

@@ -109,6 +109,7 @@ int agent_job_put(struct frame_out *o, const struct agent_job *j, struct err *er
     frame_add_text(o, j->text);
     put_list(o, j->needs.item, j->needs.n);
     put_list(o, j->argv.item, j->argv.n);
+    frame_add_u32(o, (uint32_t)j->stdin_rank);
     frame_add_u32(o, (uint32_t)j->grace_ms);
     frame_add_u32(o, (uint32_t)j->node);
     put_list(o, j->nodes.item, j->n_nodes);
@@ -197,6 +198,7 @@ int agent_job_take(struct frame *f, struct agent_job *j, struct err *err)
     got.text = xstrdup(frame_text(f));
     take_list(f, &got.needs);
     take_list(f, &got.argv);
+    got.stdin_rank = (int)frame_u32(f);
     got.grace_ms = (int)(frame_u32(f) & INT32_MAX);
     got.node = (int)(frame_u32(f) & INT32_MAX);
     take_list(f, &got.nodes);

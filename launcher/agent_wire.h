@@ -47,6 +47,7 @@ struct agent_job {
     char *file, *text; /* a file (its path in argv) that the node gets as `text`; "" */
     struct strlist needs; /* files that must be readable there */
     struct strlist argv;  /* a taken one ends with NULL */
+    int stdin_rank;       /* gets what STDIN says; -1 none */
     int grace_ms;         /* TERM to KILL when the launcher is lost */
     int node, n_nodes, world;
     struct strlist nodes; /* names, [n_nodes] */

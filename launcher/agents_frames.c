@@ -60,6 +60,7 @@ static int take_ready(struct run *run, int n, struct frame *f, struct err *err)
     a->went = 1;
     port = a->member[a->node_of[0]].ready;
     agents_tell(run, FRAME_GO, port);
+    agents_stdin_begin(run);
     return 0;
 }
 
@@ -207,6 +208,17 @@ static int take_closed(struct run *run, int n, struct frame *f, struct err *err)
     return frame_done(f, err);
 }
 
+static int take_taken(struct run *run, int n, struct frame *f, struct err *err)
+{
+    uint32_t bytes = frame_u32(f);
+
+    (void)n;
+    if (frame_done(f, err) < 0)
+        return -1;
+    agents_stdin_taken(run, bytes);
+    return 0;
+}
+
 static int take_alive(struct run *run, int n, struct frame *f, struct err *err)
 {
     (void)run, (void)n;
@@ -222,6 +234,7 @@ static int (*const takes[FRAME_TYPES])(struct run *, int, struct frame *,
     [FRAME_MODEX] = take_modex,   [FRAME_FETCHED] = take_fetched,
     [FRAME_EXIT] = take_exit,     [FRAME_EMPTY] = take_empty,
     [FRAME_CLOSED] = take_closed, [FRAME_ALIVE] = take_alive,
+    [FRAME_TAKEN] = take_taken,
 };
 
 int agents_take(struct run *run, int n, struct frame *f, struct err *err)

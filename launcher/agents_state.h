@@ -30,6 +30,11 @@ struct agents {
     char *over;            /* [world]: its end was told */
     struct hub *hub;
     int timer, went, held;
+    struct agents_stdin { /* of the rank that reads ours */
+        int node;         /* -1 none, or over */
+        int watched;      /* it is in the epoll */
+        int room;         /* bytes that may be sent */
+    } in;
     int64_t ready_by;
 };
 
@@ -40,6 +45,12 @@ void agents_answer(void *arg, const struct hub_answer *h); /* a hub_fn */
 /* agents_job.c: the part of a run that node n gets. */
 int agents_put_job(const struct run *run, const struct run_launch *l,
                    const char *job_key, int n, struct err *err);
+
+/* agents_stdin.c: our stdin for one rank.  `begin` when ranks run; `ready`: it can be
+ * read; `taken`: so many bytes have gone, UINT32_MAX: the rank reads no more. */
+void agents_stdin_begin(struct run *run);
+void agents_stdin_ready(struct run *run);
+void agents_stdin_taken(struct run *run, uint32_t bytes);
 
 /* backend_agents.c */
 void agents_tell(struct run *run, enum frame_type type, int value); /* every agent */

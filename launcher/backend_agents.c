@@ -185,6 +185,8 @@ static void agents_ready(struct run *run, int id)
         read_member(run, id);
     else if (id == 2 * a->n && read(a->timer, &times, sizeof(times)) > 0)
         tick(run);
+    else if (id == 2 * a->n + 1)
+        agents_stdin_ready(run);
     agents_flush(run);
 }
 
@@ -192,10 +194,8 @@ static void agents_ready(struct run *run, int id)
 
 static int agents_check(const struct run_request *q, struct err *err)
 {
-    if (q->give_stdin)
-        return err_set(err, ERR_USAGE,
-                       "--stdin works for ranks on this machine only, not over several "
-                       "hosts");
+    (void)q;
+    (void)err;
     return 0;
 }
 
@@ -223,6 +223,7 @@ static int agents_prepare(struct run *run, struct err *err)
                                       { 0, TICK_MS * 1000000L } };
 
     a->nodes = run->q->nodes;
+    a->in.node = -1;
     fill_members(run, a);
     for (int n = 0; n < a->n; n++)
         a->member[n].link->busy = 1;

@@ -30,9 +30,7 @@ static int slurm_check(const struct run_request *q, struct err *err)
     if (!srun)
         return -1;
     free(srun);
-    if (q->give_stdin)
-        return err_set(err, ERR_USAGE,
-                       "--stdin: ranks under Slurm read nothing; give them a file");
+    (void)q;
     return 0;
 }
 
@@ -270,7 +268,9 @@ static int make_start(struct run *run, const struct run_launch *l, struct err *e
 static int start_srun(struct run *run, struct err *err)
 {
     struct slurm *s = run->backend_data;
-    struct proc_spec spec = { .stdin_fd = -1, .cpus = "", .before = &run->before };
+    struct proc_spec spec = { .stdin_fd = run->q->give_stdin ? STDIN_FILENO : -1,
+                              .cpus = "",
+                              .before = &run->before };
     struct strlist argv = { 0 };
     char *self = slurm_self(err), *at = task_server_at(s->agents), *program = NULL;
     struct env env;
@@ -278,6 +278,8 @@ static int start_srun(struct run *run, struct err *err)
 
     slurm_step_env(environ, s->hostfile, &env);
     env_set(&env, TASK_AT, at);
+    if (run->q->give_stdin)
+        env_setf(&env, TASK_STDIN, "%d", run->q->stdin_rank);
     env_set(&env, "MUSTER_JOB_KEY", s->start.job_key);
     program = self ? proc_find("srun", getenv("PATH"), err) : NULL;
     if (program) {

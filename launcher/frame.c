@@ -36,6 +36,8 @@ static const struct {
     [FRAME_END] = { "END", SMALL },
     [FRAME_HOLD] = { "HOLD", SMALL },
     [FRAME_CLOSE] = { "CLOSE", SMALL },
+    [FRAME_TAKEN] = { "TAKEN", SMALL },
+    [FRAME_STDIN] = { "STDIN", TEXT },
     [FRAME_ALIVE] = { "ALIVE", SMALL },
 };
 

@@ -38,6 +38,7 @@ enum frame_type {
     FRAME_EXIT,    /* u32 rank, u32 wait status */
     FRAME_EMPTY,   /* u32 n: processes of the job left, when the ranks have ended */
     FRAME_CLOSED,  /* the job is closed: ready for another */
+    FRAME_TAKEN, /* u32 bytes of STDIN that the rank has; UINT32_MAX: it reads no more */
     /* from the launcher */
     FRAME_JOB,        /* agent_job.h */
     FRAME_GO,         /* u32 master port, text master address: start the ranks */
@@ -48,6 +49,7 @@ enum frame_type {
     FRAME_END,        /* u32 signal: TERM or KILL to all of the job */
     FRAME_HOLD,       /* u32 1: read no output of ranks until 0 comes */
     FRAME_CLOSE,      /* no node needs this job any more */
+    FRAME_STDIN,      /* piece: for the rank that reads stdin; an empty one ends it */
     /* both, twice a second */
     FRAME_ALIVE,
     FRAME_TYPES
@@ -55,6 +57,9 @@ enum frame_type {
 
 /* Both sides take the other one for lost after so long without a byte. */
 enum { FRAME_ALIVE_MS = 500, FRAME_SILENCE_MS = 6000 };
+
+/* Bytes of STDIN that may be on the way. */
+enum { FRAME_STDIN_MOST = 1 << 18 };
 
 const char *frame_name(uint32_t type); /* "FENCE"; "?" */
 size_t frame_limit(uint32_t type);     /* bytes; 0: no such type */

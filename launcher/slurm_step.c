@@ -59,7 +59,6 @@ void slurm_step_argv(const struct run_request *q, const char *self,
         "--overcommit",
         "--export=ALL",
         "--cpu-bind=none",
-        "--input=none",
         "--wait=0",
         "--kill-on-bad-exit=0",
     };
@@ -71,6 +70,10 @@ void slurm_step_argv(const struct run_request *q, const char *self,
     add_number(argv, "--ntasks", q->placement->world);
     for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
         strlist_add(argv, fixed[i]);
+    if (q->give_stdin)
+        add_number(argv, "--input", q->stdin_rank); /* a task is a rank */
+    else
+        strlist_add(argv, "--input=none");
     slurm_step_options(q->recipe, argv);
     add_agent(argv, self);
     argv->item = xrealloc(argv->item, (size_t)argv->n + 1, sizeof(*argv->item));

@@ -126,13 +126,21 @@ static int reach(struct task *a, struct err *err)
 
 /* ---- the rank ---- */
 
+/* srun gives its stdin to this task alone. */
+static int reads_stdin(void)
+{
+    const char *task = getenv("SLURM_PROCID");
+
+    return str_eq(getenv(TASK_STDIN), task);
+}
+
 /* What is known of the rank itself is said before anything that it says. */
 static int start_rank(struct task *a, struct err *err)
 {
     struct task_start *s = &a->start;
     struct proc_spec spec = { .program = s->program,
                               .argv = s->argv.item,
-                              .stdin_fd = -1,
+                              .stdin_fd = reads_stdin() ? STDIN_FILENO : -1,
                               .before = &a->before };
     struct task_bound bound;
     char *line, address[48];

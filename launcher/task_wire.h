@@ -48,6 +48,8 @@ enum { TASK_HEAD = 5, TASK_MOST = 4 << 20 /* bytes of a frame */ };
 /* Where an agent finds its launcher: addresses "HOST:PORT" with blanks between, tried
  * one after the other. */
 #define TASK_AT "MUSTER_AGENT_AT"
+/* The rank that srun gives its stdin. */
+#define TASK_STDIN "MUSTER_AGENT_STDIN"
 
 void task_frame_add(struct str *out, enum task_frame type, const char *bytes, size_t n);
 /* The frame at the start of buf[len]: its whole length, 0 when it is not all there

@@ -201,13 +201,35 @@ carrier='pgrep -f "muster agent serve --host n2" | head -n1'
     has 40000
 }
 
+@test "C12: over several nodes the rank that was chosen reads stdin, no other" {
+    printf 'n1\nn2\nn3\n' >list
+    run sh -c "$(declare -f agents); agents 2 muster launch --gpus 4 --stdin 2 -- sh -c 'echo \"got \$(wc -c)\"' <list"
+    status 0
+    has 'n2:2: got 9'
+    [ "$(grep -c 'got 0$' <<<"$output")" -eq 3 ]
+    # through a pipe, whose writer is slow; more than may be on the way, byte for byte
+    head -c 3000000 /dev/urandom >big
+    (head -c 1000 big; sleep 0.3; tail -c +1001 big) |
+        agents 2 muster launch --gpus 2 --stdin 1 -q -- sh -c '[ $RANK = 0 ] || cat >copy'
+    cmp big copy
+    agents 2 muster launch --gpus 2 --stdin 1 -q -- sh -c '[ $RANK = 0 ] || { sleep 0.5; cat >copy2; }' <big
+    cmp big copy2
+    # a rank that reads a part of it, and one that ends without reading
+    run sh -c "$(declare -f agents); agents 2 muster launch --gpus 2 --stdin 1 -- sh -c 'head -c 5 >part; exec <&-; sleep 0.2; echo over' <big"
+    status 0
+    [ "$(grep -c over <<<"$output")" -eq 2 ]
+    run sh -c "$(declare -f agents); agents 2 muster launch --gpus 2 --stdin 1 -- true <big"
+    status 0
+    # an endless writer is not waited for
+    run sh -c "$(declare -f agents); agents 2 muster launch --gpus 2 --stdin 0 -- sh -c '[ \$RANK = 1 ] || head -c 100000 | wc -c' </dev/zero"
+    status 0
+    has 100000
+}
+
 @test "agent: what is no agent's business is refused" {
     run muster agent
     status 2
     has 'started by muster itself'
-    run agents 2 muster launch --gpus 2 --stdin 0 -- cat
-    status 2
-    has 'on this machine only'
     run agents 0 muster launch --gpus 2 -- true
     status 2
     has 'MUSTER_TEST_LOCAL_AGENTS=0'

@@ -56,6 +56,22 @@ nothing_left()
     return 1
 }
 
+@test "C12: under Slurm the rank that was chosen reads stdin, no other" {
+    here
+    printf 'n1\nn2\nn3\n' >list
+    alloc sh -c 'muster launch --gpus 16 --stdin 9 -- sh -c "echo got \$(wc -c)" <list'
+    status 0
+    has 'n2:9: got 9'
+    [ "$(grep -c 'got 0$' <<<"$output")" -eq 15 ]
+    head -c 2000000 /dev/urandom >big
+    alloc sh -c '(sleep 0.5; cat big) | muster launch --gpus 2 --stdin 1 -q -- sh -c "[ \$RANK = 0 ] || cat >copy"'
+    status 0
+    cmp big copy
+    alloc sh -c 'muster launch --gpus 2 -- sh -c "echo got \$(wc -c)" <big'
+    status 0
+    [ "$(grep -c 'got 0$' <<<"$output")" -eq 2 ]
+}
+
 @test "slurm: 2 x 8 ranks meet by PMIx, in the order of the plan" {
     sim seed=1 --gpus 16
     status 0

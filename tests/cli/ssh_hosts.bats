@@ -221,3 +221,10 @@ assert [r["gpus"] for r in o["rungs"]] == [1, 2], o["rungs"]'
     [ "$trained" -eq 0 ]
     status 0
 }
+
+@test "C12: over SSH the rank that was chosen reads stdin, no other" {
+    run lab 'head -c 700000 /dev/urandom >big; muster launch --gpus 4 --hosts node1,node2 --stdin 3 -- sh -c "md5sum | cut -d\" \" -f1" <big; md5sum <big | cut -d" " -f1'
+    status 0
+    has "node2:3: $(tail -1 <<<"$output")"
+    [ "$(grep -c 'd41d8cd98f00b204e9800998ecf8427e$' <<<"$output")" -eq 3 ]
+}

@@ -25,6 +25,7 @@ static const struct agent_job model = { .run = T("r-1"),
                                         .text = T("name: \xc3\xa9\n"),
                                         .needs = { names, 1 },
                                         .argv = { argv, 5 },
+                                        .stdin_rank = -1,
                                         .grace_ms = 5000,
                                         .node = 1,
                                         .n_nodes = 2,
@@ -77,6 +78,7 @@ static void test_job(void **state)
     assert_string_equal(got.run, "r-1");
     assert_string_equal(got.file, "/r/recipe.yaml");
     assert_string_equal(got.text, "name: \xc3\xa9\n");
+    assert_int_equal(got.stdin_rank, -1);
     assert_int_equal(got.needs.n, 1);
     assert_string_equal(got.needs.item[0], "n1");
     assert_int_equal(got.argv.n, 5);

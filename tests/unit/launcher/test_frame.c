@@ -87,7 +87,7 @@ static void test_greeting(void **state)
     assert_int_equal(frame_next(&in, &f, &err), 0);
     frame_feed(&in, FRAME_GREETING, sizeof(FRAME_GREETING) - 1);
     assert_int_equal(frame_next(&in, &f, &err), 0);
-    frame_feed(&in, "\0\0\0\0\x18\0\0\0", 8);
+    frame_feed(&in, "\0\0\0\0\x1a\0\0\0", 8);
     assert_int_equal(frame_next(&in, &f, &err), 1);
     assert_int_equal(f.type, FRAME_ALIVE);
     frame_in_release(&in);
