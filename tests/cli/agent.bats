@@ -90,7 +90,7 @@ for line in sys.stdin:
     done
     [ "$(wc -l <two.steps)" -eq 20 ]
     cmp local.steps two.steps
-    ls "$T"/two/runs/*/ranks | grep -qx n2.3.log
+    grep -q '"node": *"n2"' "$T"/two/runs/*/plan.json
 }
 
 @test "C15: the environment and the arguments arrive byte for byte" {
