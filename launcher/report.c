@@ -99,6 +99,30 @@ static void print_result(const struct js *result, FILE *fp)
                       fp);
 }
 
+/* Where the ranks ran, by what was read back from them. */
+static void print_binding(const struct js *o, FILE *fp)
+{
+    static const struct {
+        const char *key, *text;
+    } rows[] = {
+        { "bound", "on the CPUs where they were placed" },
+        { "by_slurm", "bound by Slurm" },
+        { "unbound", "unbound" },
+        { "elsewhere", "on other CPUs than where they were placed" },
+    };
+    const char *before = "  binding  ";
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        long long n = (long long)js_get_int(o, rows[i].key, 0);
+        if (n < 1)
+            continue;
+        fprintf(fp, "%s%lld %s", before, n, rows[i].text);
+        before = ", ";
+    }
+    if (*before == ',')
+        fputc('\n', fp);
+}
+
 static void add_metric(struct table *t, const struct js *m, const char *key, int digits)
 {
     double v = js_get_real(m, key, NAN);
@@ -151,6 +175,7 @@ void report_run_print(const struct js *run, FILE *fp)
             reason ? reason : "");
     print_model(run, fp);
     print_result(js_get(run, "result"), fp);
+    print_binding(js_get(js_get(run, "result"), "binding"), fp);
     print_steps(js_get(run, "steps"), fp);
     fprintf(fp, "  folder   %s\n", js_str(run, "dir", "?"));
 }

@@ -136,6 +136,8 @@ void watch_event(struct watch *w, int rank, const struct js *e, int64_t now)
         arrive(w, rank, js_str(e, "stage", "?"), now);
     else if (str_eq(name, "place"))
         places_report(w->places, rank, e);
+    else if (str_eq(name, "task"))
+        places_bound(w->places, rank, e);
     else if (str_eq(name, "error"))
         note_error(r, e);
 }

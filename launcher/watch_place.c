@@ -13,7 +13,7 @@
 
 struct place_seen {
     int reported, fresh;
-    char host[64], boot_id[40], busid[32], cpus[256];
+    char host[64], boot_id[40], busid[32], cpus[256], bound[256];
 };
 
 struct places {
@@ -51,6 +51,13 @@ void places_report(struct places *p, int rank, const struct js *e)
     s->reported = s->fresh = p->fresh = 1;
 }
 
+void places_bound(struct places *p, int rank, const struct js *e)
+{
+    struct place_seen *s = &p->seen[rank];
+
+    snprintf(s->bound, sizeof(s->bound), "%s", js_str(e, "want_cpus", ""));
+}
+
 static int same_cpus(const char *a, const char *b)
 {
     cpu_set_t x, y;
@@ -72,6 +79,7 @@ static int off_plan(const struct places *p, int rank, struct str *why)
 {
     const struct watch_plan *want = &p->plan[rank];
     const struct place_seen *got = &p->seen[rank];
+    const char *cpus = *want->cpus ? want->cpus : got->bound;
 
     if (*got->host && !same_host(got->host, want->host))
         str_addf(why, "rank %d runs on %s, but the plan puts it on %s", rank, got->host,
@@ -79,9 +87,9 @@ static int off_plan(const struct places *p, int rank, struct str *why)
     else if (*want->busid && *got->busid && strcasecmp(got->busid, want->busid) != 0)
         str_addf(why, "rank %d on %s uses GPU %s, but the plan gives it %s", rank,
                  want->host, got->busid, want->busid);
-    else if (*want->cpus && *got->cpus && !same_cpus(want->cpus, got->cpus))
+    else if (*cpus && *got->cpus && !same_cpus(cpus, got->cpus))
         str_addf(why, "rank %d on %s runs on CPUs %s, but the plan gives it %s", rank,
-                 want->host, got->cpus, want->cpus);
+                 want->host, got->cpus, cpus);
     else
         return 0;
     return 1;

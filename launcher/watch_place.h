@@ -12,6 +12,9 @@ struct watch_plan;
 struct places *places_new(int world, const struct watch_plan *plan); /* copied */
 void places_free(struct places *p);
 void places_report(struct places *p, int rank, const struct js *event);
+/* A "task" event (task_state.h): the CPUs that were chosen for the rank on its node,
+ * where the plan left that to it. */
+void places_bound(struct places *p, int rank, const struct js *event);
 
 /* 1 and one sentence when some report cannot be right; *culprit: the rank. */
 int places_wrong(struct places *p, struct str *why, int *culprit);

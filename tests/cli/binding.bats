@@ -51,6 +51,8 @@ bound_apart()
     has "$1:1: Cpus_allowed_list:	$SECOND"
     grep -q '"bound": *2' "$MUSTER_HOME"/runs/*/result.json
     [ "$(grep -c '"event": *"task"' "$MUSTER_HOME"/runs/*/events.jsonl)" -eq 2 ]
+    muster report >report
+    grep -qF 'binding  2 on the CPUs where they were placed' report
 }
 
 @test "binding: ranks on this machine share its CPUs, and it is read back" {

@@ -262,6 +262,23 @@ static void test_places(void **state)
     }
 }
 
+/* CPUs that were chosen on the node count as the plan's. */
+static void test_bound_there(void **state)
+{
+    static const char task[] = "{\"event\":\"task\",\"want_cpus\":\"4-5\"}";
+    struct watch *w = start(0, 0, 0);
+
+    (void)state;
+    say(w, 5, 1001, task);
+    say(w, 5, 1001, "{\"event\":\"place\",\"host\":\"gn02\",\"cpus\":\"4,5\"}");
+    assert_null(watch_judge(w, 1001));
+    say(w, 6, 1001, task);
+    say(w, 6, 1001, "{\"event\":\"place\",\"host\":\"gn02\",\"cpus\":\"0-7\"}");
+    assert_verdict(w, 1001, 1, "start", 6,
+                   "rank 6 on gn02 runs on CPUs 0-7, but the plan gives it 4-5");
+    watch_free(w);
+}
+
 /* Case C19: two machines of one name.  Case C16: one card in two ranks. */
 static void test_clashes(void **state)
 {
@@ -297,6 +314,7 @@ int main(void)
         cmocka_unit_test(test_the_blamed_rank_is_waited_for),
         cmocka_unit_test(test_abort_and_improper_end),
         cmocka_unit_test(test_missing_ranks),
+        cmocka_unit_test(test_bound_there),
         cmocka_unit_test(test_a_recipe_must_arrive),
         cmocka_unit_test(test_a_meeting_may_repeat),
         cmocka_unit_test(test_nobody_waits),
