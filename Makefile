@@ -75,8 +75,8 @@ CFLAGS ?=
 ALL_CFLAGS := -std=gnu11 -fopenmp-simd $(WARN) $(OPT_$(MODE)) $(CFLAGS)
 pkg_libs = $(shell $(PKG_CONFIG) --libs $(1) 2>/dev/null)
 LIBS_muster := $(call pkg_libs,yaml-0.1 jansson sqlite3 pmix $(PKGS_SSH)) -ldl -lpthread -lm
-LIBS_rank   := $(call pkg_libs,yaml-0.1 jansson pmix openblas) $(MPI_L) -ldl -lpthread -lm
-LIBS_all    := $(call pkg_libs,$(PKGS)) $(MPI_L) -ldl -lpthread -lm
+LIBS_rank   := $(call pkg_libs,yaml-0.1 jansson pmix) -ldl -lpthread -lm
+LIBS_all    := $(call pkg_libs,$(filter-out openblas,$(PKGS))) -ldl -lpthread -lm
 
 GENCODE ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_89,code=sm_89 \
            -gencode arch=compute_90,code=sm_90 -gencode arch=compute_100,code=sm_100 \
@@ -104,6 +104,12 @@ CUDA_C := $(if $(filter 1,$(CUDA)),$(if $(filter 1,$(NCCL)),$(CUDA_C),$(filter-o
 CUDA_C := $(if $(filter 1,$(CUPTI)),$(CUDA_C),$(filter-out %_cupti.c,$(CUDA_C)))
 CUDA_C := $(if $(filter 1,$(CUDNN)),$(CUDA_C),$(filter-out %_cudnn.c,$(CUDA_C)))
 
+# What only CPU ranks need, in modules that they load (trainer/module.h).
+BLAS_C := trainer/blas_openblas.c
+MPI_C_FILES := $(wildcard trainer/coll_mpi*.c)
+SRCS   := $(filter-out $(BLAS_C) $(MPI_C_FILES),$(SRCS))
+CPU_MODULES := $(O)/lib/muster-blas.so $(O)/lib/muster-mpi.so
+
 B     := $(O)/bin
 PROGS := $(B)/muster $(if $(wildcard trainer/train.c),$(B)/muster-train) $(if $(wildcard checks/probe.c),$(B)/muster-probe)
 AGENT := $(O)/lib/muster/muster-agent
@@ -125,7 +131,7 @@ UNIT_LIBS := $(call pkg_libs,cmocka)
 .SECONDARY:
 
 all: programs cuda ## build the programs, and the CUDA module where nvcc is
-programs: $(PROGS) $(AGENT) ## build/bin/{muster,muster-train,muster-probe}
+programs: $(PROGS) $(AGENT) $(CPU_MODULES) ## build/bin/{muster,muster-train,muster-probe}
 cuda: $(MODULE) ## build/lib/muster-cuda.so, which GPU ranks load
 
 define layer
@@ -157,6 +163,16 @@ $(O)/pic/%.o: %.c $(O)/flags
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(OURS) $(CPPFLAGS) -isystem $(CUDA_HOME)/include $(ALL_CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
+# They take what they use of muster from the program that loads them.
+$(O)/lib/muster-blas.so: $(patsubst %.c,$(O)/pic/%.o,$(BLAS_C))
+$(O)/lib/muster-blas.so: LINKED = $(call pkg_libs,openblas)
+$(O)/lib/muster-mpi.so: $(patsubst %.c,$(O)/pic/%.o,$(MPI_C_FILES))
+$(O)/lib/muster-mpi.so: LINKED = $(MPI_L)
+$(CPU_MODULES):
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -o $@ $^ $(LINKED)
+
 MODULE_C := $(CUDA_C) trainer/ops_cuda_size.c $(wildcard recipes/base/*.c)
 $(O)/lib/muster-cuda.so: $(patsubst %.cu,$(O)/%.cu.o,$(CUS)) $(patsubst %.c,$(O)/pic/%.o,$(MODULE_C))
 	$(call say,LD,$@)
@@ -173,12 +189,14 @@ $(B)/muster: LINKED = $(LIBS_muster)
 $(AGENT): $(O)/launcher/agent_main.o $(LIBS)
 $(AGENT): LINKED = $(call pkg_libs,jansson)
 $(B)/muster-train $(B)/muster-probe: LINKED = $(LIBS_rank)
-# The CUDA module calls back into the program's wireup.
-$(B)/muster-train $(B)/muster-probe: LINK = -rdynamic
+# Modules call back into the program.
+$(B)/muster-train $(B)/muster-probe $(HELPERS) $(BENCHES) $(filter $(O)/tests/unit/trainer/%,$(UNITS)): LINK = -rdynamic
+$(HELPERS) $(BENCHES) $(UNITS): | $(CPU_MODULES)
 # The launcher plans with trainer code (memplan), so it links the archives; what
 # it does not use stays out, and so do MPI and BLAS.
 $(UNITS) $(FUZZ): LINKED = $(LIBS_all) $(UNIT_LIBS)
 $(HELPERS) $(BENCHES): LINKED = $(LIBS_all)
+$(O)/tests/cli/helpers/mpi_hello: LINKED += $(MPI_L)
 
 below = $(foreach l,launcher checks trainer topology recipes,$(if $(filter $(l),$(1)),$(eval on := 1))$(if $(on),$(filter $(O)/$(l).a,$(LIBS))))$(eval on :=)
 define layer_units
@@ -229,7 +247,7 @@ install: all ## install into PREFIX (default /usr/local)
 	install $(AGENT) $(DESTDIR)$(PREFIX)/lib/muster
 	install -m 644 recipes/*.yaml $(DESTDIR)$(PREFIX)/share/muster
 	install -m 644 recipes/clusters/*.yaml $(DESTDIR)$(PREFIX)/share/muster/clusters
-	$(if $(MODULE),install -d $(DESTDIR)$(PREFIX)/lib && install $(MODULE) $(DESTDIR)$(PREFIX)/lib)
+	install $(CPU_MODULES) $(MODULE) $(DESTDIR)$(PREFIX)/lib
 
 # --- checking -------------------------------------------------------------------
 test: ## everything that needs no special hardware; installs what that needs

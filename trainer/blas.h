@@ -1,4 +1,4 @@
-/* blas.h - the only door to OpenBLAS.
+/* blas.h - products on the CPU, by OpenBLAS (its door is blas_openblas.c, in a module).
  *
  * Every product runs on the calling thread: the trainer's own pool (pool.h)
  * spreads work, so a result depends on the shapes alone, never on how many
@@ -7,6 +7,8 @@
 #define TRAINER_BLAS_H
 
 #include <stdint.h>
+
+struct err;
 
 /* c[m,n] = alpha op(a) op(b) + beta c, row-major; op(a) is [m,k], op(b) [k,n].
  * at/bt: the operand is stored transposed.  ld*: elements between rows as
@@ -27,8 +29,8 @@ struct gemm {
 /* One thread a call, and the fastest kernels this processor has: a processor
  * newer than the library is otherwise taken for the oldest one it knows (10x
  * slower).  An OPENBLAS_CORETYPE set by the user is left alone.  Call once
- * before the first product; later calls change nothing. */
-void blas_open(void);
+ * before the first product; later calls change nothing.  -1: ERR_MISSING. */
+int blas_open(struct err *err);
 
 void blas_gemm(const struct gemm *g);
 

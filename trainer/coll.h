@@ -70,10 +70,11 @@ struct coll_ops {
 int coll_find(const struct ops *ops, int world, const struct coll_ops **out,
               struct err *err);
 
-extern const struct coll_ops coll_self, coll_mpi;
+extern const struct coll_ops coll_self;
 
 /* Host bytes one collective of the table `name` may hold beside the caller's
  * buffers, in a communicator of `ranks`: for the memory plan. */
+enum { COLL_SCRATCH = 4 << 20 /* of MPI's */ };
 int64_t coll_scratch_bytes(const char *name, int ranks);
 
 #ifdef __cplusplus

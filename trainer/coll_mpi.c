@@ -272,14 +272,7 @@ static void mpi_close(struct coll *c)
     coll_drop(c);
 }
 
-int64_t coll_scratch_bytes(const char *name, int ranks)
-{
-    if (ranks < 2 || strcmp(name, "mpi") != 0)
-        return 0;
-    return COLL_SCRATCH;
-}
-
-const struct coll_ops coll_mpi = {
+__attribute__((visibility("default"))) const struct coll_ops coll_mpi = {
     .name = "mpi",
     .open = mpi_open,
     .split = mpi_split,

@@ -74,7 +74,7 @@ int coll_mpi_failed(int rc, const char *call, struct err *err);
 void coll_sum(enum coll_type t, void *dst, const void *const *x, int p, int64_t n);
 
 /* --- coll_mpi_rounds.c --- */
-enum { COLL_SCRATCH = 4 << 20, COLL_SMALL = 16 << 10 };
+enum { COLL_SMALL = 16 << 10 };
 int begin_all_gather(struct coll *c, struct coll_req **req, void *dst, const void *src,
                      int64_t n, size_t elem, struct err *err);
 int begin_broadcast(struct coll *c, struct coll_req **req, void *buf, int64_t n,

@@ -1,35 +1,15 @@
 #include "trainer/ops.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/mem.h"
 #include "base/str.h"
-
-/* The module's path: MUSTER_CUDA_MODULE, or ../lib beside this program's folder.
- * The caller's to free. */
-static char *module_path(void)
-{
-    const char *set = getenv("MUSTER_CUDA_MODULE");
-    char self[4096];
-    ssize_t n;
-
-    if (set && *set)
-        return xstrdup(set);
-    n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    for (int cut = 0; n > 0 && cut < 2;)
-        cut += self[--n] == '/'; /* the name, then bin */
-    self[n > 0 ? n : 0] = '\0';
-    return xasprintf("%s/lib/muster-cuda.so", self);
-}
+#include "trainer/module.h"
 
 static int find_cuda(const struct ops **out, struct err *err)
 {
-    char *path = module_path();
-    void *module;
+    char *path = module_path("muster-cuda.so", "MUSTER_CUDA_MODULE");
     const struct ops *found;
     int rc = 0;
 
@@ -41,22 +21,14 @@ static int find_cuda(const struct ops **out, struct err *err)
             path);
         goto out;
     }
-    module =
-        dlopen(path, RTLD_NOW | RTLD_LOCAL); /* stays loaded: tables point into it */
-    if (!module) {
-        rc = err_set(err, ERR_MISSING,
-                     "device 'cuda': %s; install the CUDA libraries it names, or use "
-                     "`cluster.device: cpu`",
-                     dlerror());
-        goto out;
-    }
-    found = dlsym(module, "ops_cuda");
-    if (!found)
-        rc = err_set(err, ERR_MISSING,
-                     "device 'cuda': %s holds no ops_cuda; build it again with `make`",
-                     path);
-    else
+    found = module_find(path, "ops_cuda", 0, err);
+    if (found) {
         *out = found;
+    } else {
+        rc = -1;
+        err_wrap(err, "device 'cuda' (install the CUDA libraries that are missing, or "
+                      "use `cluster.device: cpu`)");
+    }
 out:
     free(path);
     return rc;

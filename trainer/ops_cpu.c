@@ -134,8 +134,7 @@ static int cpu_open(struct dev **out, int local, int threads, struct err *err)
     struct dev *d = xcalloc(1, sizeof(*d));
 
     (void)local;
-    blas_open();
-    if (pool_new(&d->pool, threads, err) != 0)
+    if (blas_open(err) != 0 || pool_new(&d->pool, threads, err) != 0)
         goto fail;
     d->tiles = aligned_alloc(64, (size_t)threads * CPU_TILE * sizeof(float));
     if (!d->tiles) {

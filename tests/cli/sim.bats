@@ -75,3 +75,15 @@ sim() { recipe; run env MUSTER_SIM="time=0.01,$1" muster launch sim.yaml --gpus 
     status 2
     has "'crahs=1@2' is none of"
 }
+
+@test "sim: ranks that compute nothing start without OpenBLAS and MPI" {
+    mkdir bin && cp "$O"/bin/muster "$O"/bin/muster-train bin # and no lib
+    recipe
+    run env MUSTER_SIM=time=0.01 bin/muster launch sim.yaml --gpus 8
+    status 0
+    has 'simulated step 4'
+    run bin/muster launch sim.yaml --gpus 8 --no-check --set cluster.device=cpu --set model.preset=tiny
+    status 3
+    has "device 'cpu' needs OpenBLAS"
+    has '/lib/muster-blas.so'
+}
