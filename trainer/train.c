@@ -340,6 +340,7 @@ static struct js *summary_json(const struct run *run)
     struct step_metrics m = { .step_s =
                                   run_summary_step_s(s, t->recipe.scale.trial_warmup) };
     struct js *o = js_object();
+    size_t used = 0, total = 0;
 
     metrics_speed(&m, &t->recipe, t->self->world, t->peak_flops);
     js_put_int(o, "steps", t->at.step);
@@ -354,6 +355,8 @@ static struct js *summary_json(const struct run *run)
     js_put_real(o, "memory_percent", trainer_memory_percent(t));
     js_put_int(o, "arena_bytes", t->arena.bytes);
     js_put_int(o, "arena_high_water", t->arena.used);
+    t->ops->memory(t->dev, &used, &total);
+    js_put_int(o, "used_bytes", (int64_t)used);
     js_put_int(o, "predicted_bytes", t->plan.arena_bytes + t->plan.outside_bytes);
     js_put_int(o, "peak_resident_bytes", metrics_peak_resident());
     js_put_str(o, "routing", routing_name(t->recipe.debug.moe_routing));

@@ -8,12 +8,14 @@
 #include "trainer/coll.h"
 #include "trainer/data.h"
 #include "trainer/fsdp.h"
+#include "trainer/memfit.h"
 #include "trainer/ops.h"
 #include "trainer/pool.h"
 #include "trainer/profile.h"
 #include "trainer/weights.h"
 #include "trainer/wireup.h"
 
+enum { LATE_BYTES = 256 << 20 };
 enum { INIT_CHUNK = 1 << 22, INIT_SLICE = 1 << 16 };
 
 /* --- memory -------------------------------------------------------------------------- */
@@ -26,6 +28,34 @@ static int64_t device_bytes(const struct trainer *t)
     if (strcmp(t->ops->name, "cpu") == 0)
         total /= (size_t)(t->self->local_world > 0 ? t->self->local_world : 1);
     return (int64_t)total;
+}
+
+/* What the arena may take.  A GPU says what is free now that communicators and libraries
+ * are there; what they allocate later is in the margin. */
+static int64_t arena_room(const struct trainer *t)
+{
+    size_t used = 0, total = 0;
+
+    if (strcmp(t->ops->name, "cpu") == 0)
+        return t->plan.device_bytes - t->plan.outside_bytes;
+    t->ops->memory(t->dev, &used, &total);
+    return (int64_t)(total - used) - LATE_BYTES;
+}
+
+static int check_room(const struct trainer *t, struct err *err)
+{
+    int cpu = strcmp(t->ops->name, "cpu") == 0;
+    char *where = cpu ? xstrdup("this rank's share of the machine")
+                      : xasprintf("GPU %d", t->device);
+    struct recipe asked = t->recipe; /* borrows what it points to */
+    int rc;
+
+    asked.training.global_batch_size = t->asked_global;
+    rc = memfit_check(&asked, t->ops, t->plan.arena_bytes, arena_room(t),
+                      t->plan.device_bytes, where, err);
+
+    free(where);
+    return rc;
 }
 
 static void carve_activations(struct trainer *t, char *saved, void *recompute)
@@ -138,7 +168,7 @@ static int open_memory(struct trainer *t, struct err *err)
                        t->self->world, MEM_MAX_WORLD);
     units_make(&t->recipe.model, shard, &t->units);
     memplan_make(&t->recipe, t->ops, shard, device_bytes(t), &t->plan);
-    if (arena_init(&t->arena, t->ops, t->dev, &t->plan, err))
+    if (check_room(t, err) || arena_init(&t->arena, t->ops, t->dev, &t->plan, err))
         return -1;
     for (int k = 0; k < N_MEM_KINDS; k++)
         if (arena_take(&t->arena, t->plan.item[k].bytes, t->plan.item[k].name, &at[k],
@@ -238,6 +268,7 @@ int trainer_open(struct trainer *t, const struct recipe *r,
 {
     memset(t, 0, sizeof(*t));
     recipe_copy(&t->recipe, r);
+    t->asked_global = r->training.global_batch_size;
     if (wireup_open(&t->wireup, -1, err))
         return -1;
     t->self = wireup_self(t->wireup);

@@ -47,6 +47,7 @@ struct trainer {
     struct coll *world, *gather, *reduce,
         *replica; /* last three: NULL for groups of 1 */
     int shard_rank, replica_rank, accumulation;
+    int64_t asked_global; /* training.global_batch_size as the recipe had it; -1: free */
     double peak_flops; /* 0: unknown */
 
     struct units units;

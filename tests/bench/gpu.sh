@@ -11,6 +11,8 @@
 #           HSDP 2, beside PyTorch in BF16 from the same weights and tokens
 #   profile steps 8 and 9 of a run of the middle number of layers: rank 0's table; traces
 #           of all ranks into KEEP, if it is set
+#   oom     a batch that cannot fit is refused with what does; that runs; and the memory
+#           in use beside the arena against the prediction (256 MiB)
 # O: build folder (build; `make all bench` first).  AC: none selective full (none).
 # ROUTING: natural balanced skewed, or a recording to replay (RECORD where there is one,
 # else natural).  RECORD: tests/bench/routing.safetensors.  PYTHON: one with PyTorch.
@@ -96,7 +98,7 @@ ranks()
     for r in $(seq 0 $((RANKS - 1))); do
         RANK=$r WORLD_SIZE=$RANKS LOCAL_RANK=$r LOCAL_WORLD_SIZE=$RANKS NODE_RANK=0 \
             MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
-            "$O/bin/muster-train" -r "$file" -d "$work" "$@" >"$work/rank$r" 2>&1 &
+            MUSTER_EVENT_FD=9 "$O/bin/muster-train" -r "$file" -d "$work" "$@" >"$work/rank$r" 2>&1 9>"$work/events$r" &
         pids="$pids $!"
     done
     for p in $pids; do
@@ -267,9 +269,30 @@ profile()
     [ -z "${KEEP:-}" ] || { mkdir -p "$KEEP" && cp -r "$work/profile" "$KEEP/"; }
 }
 
+oom()
+{
+    tokens
+    # shellcheck disable=SC2086 # words
+    set -- $LAYERS
+    huge="training: {seq_len: $SEQ, local_batch_size: ${HUGE:-512}, steps: 2, dtype: bfloat16, log_interval: 1}"
+    recipe "$1" 2 "$work/random.bin" "$huge" >"$work/recipe.yaml"
+    (ranks "$work/recipe.yaml") >/dev/null 2>&1 && fail "a batch of ${HUGE:-512} was not refused"
+    grep -h 'out of memory before the start' "$work/rank0" || { cat "$work/rank0"; fail 'no word on what fits'; }
+    for mode in none selective full; do
+        n=$(sed -n "s/.*local_batch_size \([0-9]*\) with activation_checkpoint.mode $mode.*/\1/p" "$work/rank0")
+        [ -n "$n" ] || continue
+        recipe "$1" 2 "$work/random.bin" "$(echo "$huge" | sed "s/size: [0-9]*/size: $n/")" \
+            "activation_checkpoint: {mode: $mode}" >"$work/recipe.yaml"
+        ranks "$work/recipe.yaml"
+        sed -n 's/.*"arena_bytes": *\([0-9]*\).*"arena_high_water": *\([0-9]*\).*"used_bytes": *\([0-9]*\).*"predicted_bytes": *\([0-9]*\).*/\1 \2 \3 \4/p' "$work/events0" |
+            awk -v n="$n" -v mode="$mode" '{ printf "batch %d, %s: ran; arena %.2f GiB (%s), beside it %.0f MiB, predicted %.0f\n",
+                n, mode, $1 / 2^30, ($1 == $2 ? "all used" : "NOT ALL USED"), ($3 - $1) / 2^20, ($4 - $1) / 2^20 }'
+    done
+}
+
 for part; do
     case $part in
-    ops | record | layers | grads | curve | profile) "$part" ;;
+    ops | record | layers | grads | curve | profile | oom) "$part" ;;
     *) fail "no part $part: the head of $0 names them" ;;
     esac
 done

@@ -316,3 +316,12 @@ same()
     status 2
     has 'simulated run computes nothing'
 }
+
+@test "a batch that memory cannot hold is refused before the start, with what fits" {
+    recipe 1 1 'training: {seq_len: 4096, local_batch_size: 60000, steps: 1, dtype: float32}' "$data" >r.yaml
+    run muster-train --recipe r.yaml
+    status 1
+    has 'out of memory before the start: batch 60000 with checkpointing none takes'
+    has 'what fits: training.local_batch_size'
+    has 'activation_checkpoint.mode full'
+}
