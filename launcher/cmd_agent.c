@@ -13,6 +13,7 @@
 #include "launcher/frame.h"
 #include "launcher/guard.h"
 #include "launcher/slurm_helper.h"
+#include "launcher/slurm_setup.h"
 #include "launcher/task_agent.h"
 
 /* ---- serve ---- */
@@ -104,12 +105,21 @@ static int slurm(int argc, char **argv, struct err *err)
     return slurm_helper(argc - 1, argv + 1, err);
 }
 
+/* ---- setup COMMAND...: a task of the step before the ranks ---- */
+
+static int setup(int argc, char **argv, struct err *err)
+{
+    if (argc < 2)
+        return err_set(err, ERR_USAGE, "muster agent setup COMMAND...");
+    return slurm_setup_node(argv + 1, err);
+}
+
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv, struct err *err);
 } verbs[] = {
     { "serve", serve }, { "ssh", ssh },     { "build", build },
-    { "exec", exec },   { "slurm", slurm },
+    { "exec", exec },   { "slurm", slurm }, { "setup", setup },
 };
 
 static int run(int argc, char **argv, struct err *err)
@@ -124,7 +134,7 @@ static int run(int argc, char **argv, struct err *err)
         }
     return err_set(err, ERR_USAGE,
                    "muster agent is started by muster itself; its verbs are serve, "
-                   "ssh, build, exec and slurm");
+                   "ssh, build, exec, slurm and setup");
 }
 
 const struct cmd cmd_agent = { "agent", "muster's hands on a node", run, 1 };

@@ -18,6 +18,8 @@
 #include "launcher/guard.h"
 #include "launcher/machines.h"
 #include "launcher/preflight.h"
+#include "launcher/slurm_hold.h"
+#include "launcher/slurm_setup.h"
 #include "launcher/table.h"
 #include "recipes/recipe.h"
 #include "recipes/value.h"
@@ -126,6 +128,7 @@ struct subject {
     int has_recipe;
     struct machines machines;
     struct placement *placement;
+    struct slurm_hold *hold; /* nodes of our own from Slurm; NULL: none */
 };
 
 static int set_key(struct recipe *r, const char *pair, struct err *err)
@@ -207,6 +210,7 @@ static void release(struct subject *s)
 {
     placement_free(s->placement);
     machines_close(&s->machines);
+    slurm_hold_close(s->hold);
     if (s->has_recipe)
         recipe_release(&s->recipe);
 }
@@ -234,6 +238,19 @@ static int replay(struct subject *s, struct verdicts *out, struct err *err)
     return rc;
 }
 
+/* Outside an allocation, what a launch would ask for. */
+static int get_nodes(struct subject *s, struct err *err)
+{
+    int world, signo;
+
+    if (s->a->where.cluster || s->a->where.hosts || s->a->where.hostfile ||
+        !slurm_hold_is_wanted(&s->recipe))
+        return 0;
+    if (slurm_hold_world(&s->recipe, s->a->gpus, &world, err) < 0)
+        return -1;
+    return slurm_hold_open(&s->recipe, world, &s->hold, &signo, err);
+}
+
 static int check_live(struct subject *s, struct verdicts *out, struct err *err)
 {
     struct preflight q = { .recipe_path = path_of(s->a),
@@ -241,7 +258,7 @@ static int check_live(struct subject *s, struct verdicts *out, struct err *err)
                            .recipe = &s->recipe,
                            .show = s->a->verbose };
 
-    if (look(s, err) < 0)
+    if (get_nodes(s, err) < 0 || look(s, err) < 0)
         return -1;
     if (s->machines.topology->simulated)
         return err_set(
@@ -249,7 +266,8 @@ static int check_live(struct subject *s, struct verdicts *out, struct err *err)
             "%s describes machines that are not here: nothing can be measured "
             "on them; leave --cluster out, or give --replay FILE",
             s->machines.topology->source);
-    if (place(s, err) < 0)
+    if (place(s, err) < 0 ||
+        slurm_setup(&s->machines, &s->recipe, SLURM_SETUP_MS, err) < 0)
         return -1;
     if (s->placement->n_nodes < s->machines.topology->n_nodes)
         log_info("%d of %d nodes are checked, those that the run would take (--gpus N)",

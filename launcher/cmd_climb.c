@@ -16,6 +16,8 @@
 #include "launcher/cmd.h"
 #include "launcher/fingerprint.h"
 #include "launcher/machines.h"
+#include "launcher/slurm_hold.h"
+#include "launcher/slurm_setup.h"
 #include "launcher/store.h"
 #include "launcher/trial_run.h"
 #include "recipes/recipe.h"
@@ -104,6 +106,7 @@ struct job {
     struct machines machines;
     char fingerprint[17];
     struct store *store;
+    struct slurm_hold *hold; /* nodes of our own from Slurm; NULL: none */
 };
 
 static const char *said(const char *text)
@@ -161,11 +164,24 @@ static int load_recipe(struct job *j, struct err *err)
     return recipe_validate(&j->recipe, o->recipe, err);
 }
 
+/* Outside an allocation, nodes for the largest rung. */
+static int get_nodes(struct job *j, struct err *err)
+{
+    const struct intlist *rungs = &j->recipe.scale.rungs;
+    int signo;
+
+    if (*j->cluster || *j->hosts || *j->hostfile || j->o->list || !rungs->n ||
+        !slurm_hold_is_wanted(&j->recipe))
+        return 0;
+    return slurm_hold_open(&j->recipe, (int)rungs->item[rungs->n - 1], &j->hold, &signo,
+                           err);
+}
+
 static int look_at_machines(struct job *j, struct err *err)
 {
     const struct machines_ask ask = where_of(j);
 
-    if (machines_open(&ask, &j->machines, err) < 0)
+    if (get_nodes(j, err) < 0 || machines_open(&ask, &j->machines, err) < 0)
         return -1;
     machines_leave(&j->machines); /* each trial starts its own agents */
     topology_fingerprint(j->machines.topology, j->fingerprint);
@@ -322,6 +338,8 @@ static int climb(struct job *j, struct err *err)
 
     log_info("climb %s", j->id);
     warn_of_company(j);
+    if (slurm_setup(&j->machines, &j->recipe, SLURM_SETUP_MS, err) < 0)
+        return -1;
     if (climb_execute(&c, &end, &why, err) < 0)
         return err_wrap(err, "climb %s (--resume %s goes on)", j->id, j->id);
     rc = show(j, err);
@@ -398,6 +416,7 @@ static void release(struct job *j)
 {
     store_close(j->store);
     machines_close(&j->machines);
+    slurm_hold_close(j->hold);
     if (j->has_recipe)
         recipe_release(&j->recipe);
     free(j->cluster);

@@ -11,6 +11,8 @@
 #include "launcher/launch_batch.h"
 #include "launcher/launch_check.h"
 #include "launcher/preflight.h"
+#include "launcher/slurm_hold.h"
+#include "launcher/slurm_setup.h"
 #include "topology/topology.h"
 
 /* A command has no recipe to check against; simulated machines and ranks are not
@@ -42,6 +44,14 @@ static int prepare(struct launch *l, struct err *err)
     return launch_prepare(l, err);
 }
 
+/* Once for all trials of a climb: by the climb. */
+static int set_up(const struct launch *l, int timeout_ms, struct err *err)
+{
+    if (!l->has_recipe || getenv("MUSTER_CLIMB"))
+        return 0;
+    return slurm_setup(&l->machines, &l->recipe, timeout_ms, err);
+}
+
 static int go_on(struct launch *l, struct err *err)
 {
     struct run_request q;
@@ -56,7 +66,7 @@ static int go_on(struct launch *l, struct err *err)
     q = launch_request(l);
     if (l->a->dry_run)
         return launch_dry_run(&q, l->a->json, err);
-    if (check(l, err) < 0)
+    if (set_up(l, (int)q.start_timeout_ms, err) < 0 || check(l, err) < 0)
         return launch_refuse(l, err);
     q.event = launch_on_event;
     q.event_arg = l;
@@ -92,7 +102,7 @@ static int detached(struct launch *l, struct err *err)
 
     if (!l->outside)
         return launch_detach(l, guarded_launch, err);
-    if (launch_outside_world(l, &world, err) < 0)
+    if (slurm_hold_world(&l->recipe, l->a->gpus, &world, err) < 0)
         return launch_refuse(l, err);
     if (l->a->dry_run)
         return launch_submit_dry(l, world, err);

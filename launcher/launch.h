@@ -55,8 +55,6 @@ int launch_stopped(const struct launch *l, int signo, struct err *err);
 
 /* Does the recipe want Slurm's nodes, and there are none yet?  -1. */
 int launch_is_outside(struct launch *l, int *yes, struct err *err);
-/* How many ranks Slurm shall be asked for. */
-int launch_outside_world(const struct launch *l, int *world, struct err *err);
 /* Get the nodes: this process is inside an allocation then.  -1; *signo, when not 0, is
  * the signal that ended the wait. */
 int launch_hold(struct launch *l, int *signo, struct err *err);

@@ -13,29 +13,11 @@
 int launch_is_outside(struct launch *l, int *yes, struct err *err)
 {
     *yes = 0;
-    if (!l->a->recipe || l->a->batch || l->a->where.hosts || l->a->where.hostfile ||
-        slurm_is_inside())
+    if (!l->a->recipe || l->a->batch || l->a->where.hosts || l->a->where.hostfile)
         return 0;
     if (launch_load_recipe(l, err) < 0)
         return -1;
-    *yes = l->recipe.cluster.backend == BACKEND_SLURM;
-    return 0;
-}
-
-int launch_outside_world(const struct launch *l, int *world, struct err *err)
-{
-    const struct recipe *r = &l->recipe;
-    int shard = r->parallelism.data_parallel_shard_degree, accumulation;
-    int replicate = r->parallelism.data_parallel_replicate_degree, n = l->a->gpus;
-
-    if (!n && shard > 0 && replicate > 0)
-        n = shard * replicate;
-    if (!n)
-        return err_set(err, ERR_USAGE,
-                       "--gpus N is missing: how many shall Slurm be asked for?");
-    if (recipe_layout(r, n, &shard, &replicate, &accumulation, err) < 0)
-        return -1;
-    *world = n;
+    *yes = slurm_hold_is_wanted(&l->recipe);
     return 0;
 }
 
@@ -44,7 +26,7 @@ int launch_hold(struct launch *l, int *signo, struct err *err)
     int world;
 
     *signo = 0;
-    if (launch_outside_world(l, &world, err) < 0)
+    if (slurm_hold_world(&l->recipe, l->a->gpus, &world, err) < 0)
         return -1;
     return slurm_hold_open(&l->recipe, world, &l->hold, signo, err);
 }
@@ -74,7 +56,7 @@ int launch_outside_dry(struct launch *l, struct err *err)
     struct str line = STR_INIT, why = STR_INIT;
     int world, nodes, per_node, rc = -1;
 
-    if (launch_outside_world(l, &world, err) == 0 &&
+    if (slurm_hold_world(&l->recipe, l->a->gpus, &world, err) == 0 &&
         slurm_hold_line(&l->recipe, world, &line, &why, err) == 0 &&
         slurm_shape(&l->recipe, world, &nodes, &per_node, err) == 0) {
         if (!l->a->json)

@@ -14,6 +14,8 @@
 #include "launcher/rank_env.h"
 #include "launcher/run.h"
 #include "launcher/secret.h"
+#include "launcher/slurm_container.h"
+#include "launcher/slurm_setup.h"
 #include "launcher/slurm_step.h"
 #include "recipes/recipe.h"
 #include "topology/place.h"
@@ -76,6 +78,10 @@ int run_command(const struct run_request *q, const char *dir, struct strlist *ar
         add_training(q, dir, found, argv);
     for (int i = 0; q->command && q->command[i]; i++)
         strlist_add(argv, q->command[i]);
+    if (q->slurm && slurm_container_wrap(q->recipe, argv, &found, err) < 0) {
+        free(found);
+        return -1;
+    }
     argv->item = xrealloc(argv->item, (size_t)argv->n + 1, sizeof(*argv->item));
     argv->item[argv->n] = NULL;
     *program = found;
@@ -212,6 +218,22 @@ char *run_step_line(const struct run_request *q, struct err *err)
     return str_take(&s);
 }
 
+static void add_setup(struct str *s, const struct run_request *q)
+{
+    struct strlist argv = { 0 };
+    char *self;
+
+    if (!q->recipe || !q->recipe->cluster.slurm_setup.n)
+        return;
+    self = slurm_self(NULL);
+    slurm_setup_argv(q->slurm, q->topology, q->recipe, self, &argv);
+    str_adds(s, "# first, once on each node\n");
+    secret_add_command(s, argv.item);
+    str_adds(s, "\n");
+    strlist_release(&argv);
+    free(self);
+}
+
 static int add_slurm_head(struct str *s, const struct run_request *q,
                           const char *program, struct err *err)
 {
@@ -219,6 +241,7 @@ static int add_slurm_head(struct str *s, const struct run_request *q,
 
     if (!line)
         return -1;
+    add_setup(s, q);
     str_addf(s, "# one step; RUN_DIR/hosts names the node of each rank\n%s", line);
     free(line);
     str_adds(s, "\n# whose tasks start ");

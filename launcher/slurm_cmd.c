@@ -113,11 +113,10 @@ int slurm_cmd_run(char *const argv[], const char *name, int timeout_ms, struct s
     for (int i = 0; i < 2; i++)
         if (c.fd[i] >= 0)
             close(c.fd[i]);
-    if (rc == 0) {
+    if (rc == 0)
         *status = WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);
-        str_add(out, c.text[0].text ? c.text[0].text : "", c.text[0].len);
-        str_adds(words, last_line(&c.text[1]));
-    }
+    str_add(out, c.text[0].text ? c.text[0].text : "", c.text[0].len);
+    str_adds(words, last_line(&c.text[1]));
     str_release(&c.text[0]);
     str_release(&c.text[1]);
     return rc;

@@ -17,7 +17,7 @@ int slurm_cmd_read(char *const argv[], int timeout_ms, struct str *out,
 
 /* The same for one whose status means something: 0 when it ended by itself, *status is
  * its exit status (128+n of signal n), *words its last words (appended; "" none).
- * `name` stands for it in messages. */
+ * At its deadline both hold what came until then.  `name` stands for it in messages. */
 int slurm_cmd_run(char *const argv[], const char *name, int timeout_ms, struct str *out,
                   struct str *words, int *status, struct err *err);
 

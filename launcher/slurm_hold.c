@@ -4,10 +4,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +20,7 @@
 #include "launcher/proc.h"
 #include "launcher/secret.h"
 #include "launcher/slurm_ask.h"
+#include "launcher/slurm_nodes.h"
 #include "launcher/slurm_options.h"
 #include "launcher/slurm_reason.h"
 #include "launcher/slurm_step.h"
@@ -35,6 +36,27 @@ struct slurm_hold {
     int granted;
     struct slurm_wait wait;
 };
+
+int slurm_hold_is_wanted(const struct recipe *r)
+{
+    return r && r->cluster.backend == BACKEND_SLURM && !slurm_is_inside();
+}
+
+int slurm_hold_world(const struct recipe *r, int gpus, int *world, struct err *err)
+{
+    int shard = r->parallelism.data_parallel_shard_degree, accumulation;
+    int replicate = r->parallelism.data_parallel_replicate_degree, n = gpus;
+
+    if (!n && shard > 0 && replicate > 0)
+        n = shard * replicate;
+    if (!n)
+        return err_set(err, ERR_USAGE,
+                       "--gpus N is missing: how many shall Slurm be asked for?");
+    if (recipe_layout(r, n, &shard, &replicate, &accumulation, err) < 0)
+        return -1;
+    *world = n;
+    return 0;
+}
 
 /* ---- the command ---- */
 
@@ -112,35 +134,43 @@ static int open_pipes(int p[6], struct err *err)
     return 0;
 }
 
+/* A job that waits does not read: salloc hears of our end by a signal. */
+static void be_child(const int p[6], pid_t parent, char *const *argv)
+{
+    sigset_t none;
+
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
+    if (getppid() != parent)
+        _exit(ERR_SYSTEM);
+    dup2(p[0], STDIN_FILENO);
+    dup2(p[3], STDOUT_FILENO);
+    dup2(p[5], STDERR_FILENO);
+    execv(argv[0], argv);
+    dprintf(STDERR_FILENO, "%s: %s\n", argv[0], strerror(errno));
+    _exit(127);
+}
+
 static int spawn(struct slurm_hold *h, char *const *argv, struct err *err)
 {
-    posix_spawn_file_actions_t a;
-    posix_spawnattr_t attr;
-    sigset_t none;
     int p[6], rc = open_pipes(p, err);
+    pid_t self = getpid();
 
     if (rc == 0) {
-        sigemptyset(&none);
-        posix_spawnattr_init(&attr);
-        posix_spawnattr_setsigmask(&attr, &none);
-        posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-        posix_spawn_file_actions_init(&a);
-        posix_spawn_file_actions_adddup2(&a, p[0], 0);
-        posix_spawn_file_actions_adddup2(&a, p[3], 1);
-        posix_spawn_file_actions_adddup2(&a, p[5], 2);
-        rc = posix_spawn(&h->pid, argv[0], &a, &attr, argv, environ);
-        posix_spawn_file_actions_destroy(&a);
-        posix_spawnattr_destroy(&attr);
-        if (rc)
-            rc = err_set(err, ERR_SYSTEM, "%s: %s", argv[0], strerror(rc));
+        fflush(NULL);
+        h->pid = fork();
+        if (h->pid == 0)
+            be_child(p, self, argv);
+        if (h->pid < 0)
+            rc = err_set(err, ERR_SYSTEM, "fork: %m");
     }
     h->in = p[1];
     h->out = p[2];
     h->words = p[4];
     for (int i = 0; i < 6; i++)
-        if (i == 0 || i == 3 || i == 5)
-            if (p[i] >= 0)
-                close(p[i]);
+        if ((i == 0 || i == 3 || i == 5) && p[i] >= 0)
+            close(p[i]);
     return rc;
 }
 

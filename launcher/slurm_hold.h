@@ -16,6 +16,12 @@ struct recipe;
 struct slurm_hold;
 struct str;
 
+/* Does the recipe want Slurm's nodes, and is this process in no allocation? */
+int slurm_hold_is_wanted(const struct recipe *r);
+/* How many ranks to ask for: `gpus`, else (0) what the recipe's degrees make, which must
+ * be legal; ERR_USAGE. */
+int slurm_hold_world(const struct recipe *r, int gpus, int *world, struct err *err);
+
 /* 0: this process is inside a job (SLURM_JOB_ID and the like are set).  -1, and the job
  * is gone: ERR_FAILED, Slurm refused it, or it can never run; *signo is set when a
  * signal ended the wait (else 0). */

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "launcher/slurm_ask.h"
-#include "launcher/slurm_step.h"
+#include "launcher/slurm_container.h"
 #include "recipes/recipe.h"
 #include "recipes/slurm_signal.h"
 #include "recipes/value.h"
@@ -371,36 +371,8 @@ char *slurm_needs_salloc(const struct recipe *r)
 
 /* ---- options of the step ---- */
 
-/* The agent runs inside the container, so what it needs is mounted: its own folder, and
- * the one that we are in. */
-static void add_pyxis(const struct recipe *r, struct strlist *out)
-{
-    char *self = slurm_self(NULL), *here = getcwd(NULL, 0), *word, *slash;
-    struct str mounts = STR_INIT;
-
-    slash = self ? strrchr(self, '/') : NULL;
-    if (slash)
-        str_addf(&mounts, "%.*s:%.*s", (int)(slash - self), self, (int)(slash - self),
-                 self);
-    if (here)
-        str_addf(&mounts, "%s%s:%s", mounts.len ? "," : "", here, here);
-    for (int i = 0; i < r->cluster.container_mounts.n; i++)
-        str_addf(&mounts, "%s%s", mounts.len ? "," : "",
-                 r->cluster.container_mounts.item[i]);
-    word = xasprintf("--container-image=%s", r->cluster.container_image);
-    strlist_add(out, word);
-    free(word);
-    word = xasprintf("--container-mounts=%s", mounts.text ? mounts.text : "");
-    strlist_add(out, word);
-    free(word);
-    str_release(&mounts);
-    free(self);
-    free(here);
-}
-
 void slurm_step_options(const struct recipe *r, struct strlist *out)
 {
-    if (r && *r->cluster.container_image && r->cluster.container == CONTAINER_PYXIS)
-        add_pyxis(r, out);
+    slurm_container_options(r, out);
     add_args(r, STEP, out);
 }

@@ -280,7 +280,7 @@ C
         until_true 40 grepped 'is PENDING' out
         mine=$(squeue -h -t PD -o %i)
         [ -n "$mine" ]
-        kill -INT "$(pgrep -f 'build.*/muster launch sim.yaml' | head -1)" || kill -INT $waiter
+        kill -INT "$(pgrep -P $waiter)" # timeout's child: what a terminal would reach
         wait $waiter || rc=$?
         [ $rc -eq 130 ]
         grepped "while job $mine waited for nodes: released" out
@@ -299,25 +299,16 @@ C
         hold_all
         muster launch sim.yaml --gpus 16 >out 2>&1 &
         until_true 40 grepped 'is PENDING' out
-        pkill_ours
+        kill -KILL $! $(pgrep -P $!) # the guardian and the launcher
         wait $! || true
         until_true 40 eval '[ -z "$(squeue -h -t PD)" ]'
         scancel "$other"
         until_true 30 no_jobs
         MUSTER_SIM=time=1 muster launch sim.yaml --gpus 16 --set training.steps=100 --grace 1s >out 2>&1 &
         until_true 40 grepped 'simulated step 1' out
-        pkill_ours
+        kill -KILL $! $(pgrep -P $!) # the guardian and the launcher
         wait $! || true
         until_true 40 no_jobs
-    done
-}
-
-# KILL the launcher and its guardian, both of this test.
-pkill_ours()
-{
-    local p
-    for p in $(pgrep -f 'muster launch sim.yaml'); do
-        ! tr '\0' '\n' <"/proc/$p/environ" 2>/dev/null | grep -qxF "MUSTER_HOME=$MUSTER_HOME" || kill -KILL "$p" || true
     done
 }
 
