@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "launcher/guard_keep.h"
 #include "launcher/sweep.h"
 
 static const int passed_on[] = { SIGINT,  SIGTERM, SIGHUP, SIGQUIT,
@@ -37,6 +38,7 @@ struct guard {
     int typed;   /* write end of the launcher's stdin, -1 none */
     char mark[64];
     const struct guard_options *o;
+    struct keeper keeper;
     int64_t look_at;
     int64_t leave_by; /* 0: it was not told to end */
     unsigned beats;   /* when it was looked at last, ... */
@@ -250,9 +252,11 @@ static int be_guardian(struct guard *g, int *status, struct err *err)
         leave_terminal();
     if (g->typed >= 0)
         fcntl(g->typed, F_SETFL, O_NONBLOCK);
+    keeper_start(&g->keeper, g->mark, o->grace_ms, remove_folders);
     raw = wait_for_launcher(g);
     left = sweep_end(g->mark, o->grace_ms);
     remove_folders();
+    keeper_dismiss(&g->keeper);
     if (WIFEXITED(raw) && left == 0) {
         *status = WEXITSTATUS(raw);
         return 1;
@@ -289,10 +293,10 @@ static void go_when_told(void)
             sigaction(told[i], &sa, NULL);
 }
 
-static int be_launcher(const struct guard *g, pid_t parent, int in,
-                       const sigset_t *before)
+static int be_launcher(struct guard *g, pid_t parent, int in, const sigset_t *before)
 {
-    char *eq = strchr(g->mark, '=');
+    char *eq = strchr(g->mark, '='), *marks;
+    const char *outer;
 
     prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
     if (getppid() != parent)
@@ -307,9 +311,13 @@ static int be_launcher(const struct guard *g, pid_t parent, int in,
         close(g->typed);
     }
     *eq = '\0';
-    setenv(g->mark, eq + 1, 1);
+    outer = getenv(g->mark); /* of a run in which this one runs */
+    marks = xasprintf("%s%s%s", outer ? outer : "", outer ? ":" : "", eq + 1);
+    setenv(g->mark, marks, 1);
+    free(marks);
     *eq = '=';
     close(g->signals);
+    keeper_hold(&g->keeper);
     go_when_told();
     sigprocmask(SIG_SETMASK, before, NULL);
     return 0;
@@ -353,7 +361,8 @@ int guard_enter(const struct guard_options *o, int *status, struct err *err)
         token ^= (uint64_t)time(NULL) << 32;
     snprintf(g.mark, sizeof(g.mark), "MUSTER_GUARD=%016llx", (unsigned long long)token);
     g.signals = watch_signals(&before); /* from here on nothing ends us halfway */
-    if (make_folders(err) < 0 || share_beats(o, err) < 0)
+    if (make_folders(err) < 0 || share_beats(o, err) < 0 ||
+        keeper_prepare(&g.keeper, err) < 0)
         return -1;
     fflush(NULL);
     g.launcher = fork();

@@ -1,10 +1,11 @@
-/* guard.h - two processes for one command, so that nothing outlives it.
+/* guard.h - three processes for one command, so that nothing outlives it.
  *
  *   guardian   what the shell started.  Keeps the terminal, passes signals on,
  *              waits, and at the end ends whatever is left of the run.
  *   launcher   its child, in a process group of its own.  Does the work.
+ *   keeper     its second child (guard_keep.h).  Waits for the death of both.
  *
- * Both adopt orphans.  When the launcher dies of anything, SIGKILL included,
+ * The first two adopt orphans.  When the launcher dies of anything, SIGKILL included,
  * its ranks fall to the guardian, which ends them: TERM, grace, KILL.  When the
  * guardian dies, the kernel sends the launcher SIGTERM, and the launcher does.
  * The guardian calls itself "mguard", so that `killall muster` leaves it.

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "launcher/cmd.h"
+#include "launcher/guard_keep.h"
 
 #define CMD(name) extern const struct cmd cmd_##name;
 #include "gen/cmds.inc"
@@ -82,6 +83,7 @@ int main(int argc, char **argv)
     struct err err = ERR_INIT;
     int status, lost;
 
+    keeper_words(argc, argv);
     if (argc < 2) {
         help(stderr);
         return ERR_USAGE;

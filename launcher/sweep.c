@@ -17,6 +17,8 @@
 #include "base/mem.h"
 #include "base/str.h"
 
+static pid_t spared; /* 0: nobody */
+
 enum belongs { UNKNOWN, OURS, SPARED };
 
 struct seen {
@@ -126,14 +128,36 @@ static void mark_descendants(struct seen *all, int n)
     }
 }
 
-/* The caller and all above it: never ours, whatever their environment says. */
+/* The caller and all above it, and one below: never ours, whatever their environment
+ * says. */
 static void spare_ancestors(struct seen *all, int n)
 {
-    struct seen *s = look_up(all, n, getpid());
+    struct seen *s = look_up(all, n, spared);
 
+    if (s && s->parent == getpid())
+        s->belongs = SPARED;
+    s = look_up(all, n, getpid());
     while (s) {
         s->belongs = SPARED;
         s = s->parent > 0 && s->parent != s->p.pid ? look_up(all, n, s->parent) : NULL;
+    }
+}
+
+/* Runs that run in runs have all their marks: "NAME=ONE:OTHER". */
+static int is_marked(const char *entry, const char *mark)
+{
+    size_t name = strcspn(mark, "="), n;
+    const char *at = entry + name + 1;
+
+    if (strncmp(entry, mark, name) != 0 || entry[name] != '=')
+        return 0;
+    mark += name + 1;
+    for (;; at += n + 1) {
+        n = strcspn(at, ":");
+        if (n == strlen(mark) && strncmp(at, mark, n) == 0)
+            return 1;
+        if (!at[n])
+            return 0;
     }
 }
 
@@ -149,7 +173,7 @@ static int carries(pid_t pid, const char *mark)
         return 0;
     slurp(pid, "environ", &text);
     for (size_t i = 0; i < text.len && !yes; i += strlen(text.text + i) + 1)
-        yes = strcmp(text.text + i, mark) == 0;
+        yes = is_marked(text.text + i, mark);
     str_release(&text);
     return yes;
 }
@@ -174,7 +198,7 @@ int sweep_find(const char *mark, struct sweep_process **out)
     return found;
 }
 
-/* Looked at once more, one process, by its parents alone or its mark: a signal to
+/* Looked at once more, one process, by its own parents and its or their mark: a signal to
  * somebody else's process would be worse than one that is not sent. */
 static int is_ours(const struct sweep_process *p, const char *mark)
 {
@@ -184,18 +208,21 @@ static int is_ours(const struct sweep_process *p, const char *mark)
 
     if (at <= 1 || at == self || read_stat(at, &s) < 0 || s.p.started != p->started)
         return 0;
-    while (s.parent > 1 && s.parent != self && depth++ < 4096)
-        if (read_stat(s.parent, &s) < 0)
-            break;
-    return s.parent == self || (mark && carries(at, mark));
+    do {
+        if (s.parent == self || (mark && carries(at, mark)))
+            return 1;
+        at = s.parent;
+    } while (at > 1 && depth++ < 4096 && read_stat(at, &s) == 0);
+    return 0;
 }
 
-/* Hold the process by a descriptor, look again who it is, then signal it. */
-static int signal_one(const struct sweep_process *p, const char *mark, int signo)
+/* Hold the process by a descriptor, look that it is still the same, then signal it. */
+static int signal_one(const struct sweep_process *p, int signo)
 {
     int fd = (int)syscall(SYS_pidfd_open, p->pid, 0), ok = 0;
+    struct seen s;
 
-    if (is_ours(p, mark))
+    if (read_stat(p->pid, &s) == 0 && s.p.started == p->started)
         ok = fd >= 0 ? syscall(SYS_pidfd_send_signal, fd, signo, NULL, 0) == 0
                      : kill(p->pid, signo) == 0; /* before Linux 5.3 */
     if (fd >= 0)
@@ -206,15 +233,24 @@ static int signal_one(const struct sweep_process *p, const char *mark, int signo
 int sweep_signal(const char *mark, int signo)
 {
     struct sweep_process *p;
-    int n = sweep_find(mark, &p), hit = 0;
+    int all = sweep_find(mark, &p), n = 0, hit = 0;
 
+    /* Before any is signalled: what kills a parent hides whose its children are. */
+    for (int i = 0; i < all; i++)
+        if (is_ours(&p[i], mark))
+            p[n++] = p[i];
     for (int i = 0; i < n; i++)
-        hit += signal_one(&p[i], mark, signo);
+        hit += signal_one(&p[i], signo);
     /* A stopped process gets TERM only when it goes on. */
     for (int i = 0; i < n && signo == SIGTERM; i++)
-        signal_one(&p[i], mark, SIGCONT);
+        signal_one(&p[i], SIGCONT);
     free(p);
     return hit;
+}
+
+void sweep_spare(pid_t child)
+{
+    spared = child;
 }
 
 void sweep_adopt(void)

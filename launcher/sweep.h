@@ -3,7 +3,7 @@
  * A process belongs to the run when it descends from the caller (a subreaper
  * keeps orphans among its descendants, so a double fork and setsid() do not
  * help), or when it runs as the same user with the mark "NAME=VALUE" in its
- * environment.  The caller itself, its ancestors and pids <= 1 never belong, and no
+ * environment (there also "NAME=OTHER:VALUE"), or descends from one that does.  The caller itself, its ancestors and pids <= 1 never belong, and no
  * process group is signalled but process by process, each held by a pidfd
  * and checked again, so that a recycled pid is not hit (case C13). */
 #ifndef LAUNCHER_SWEEP_H
@@ -22,6 +22,9 @@ int sweep_find(const char *mark, struct sweep_process **out);
 
 /* Send `signo` to every process of the run; returns how many got it. */
 int sweep_signal(const char *mark, int signo);
+
+/* A child of the caller that never belongs, with all below it; one at a time. */
+void sweep_spare(pid_t child);
 
 /* Make the caller the parent of its orphaned descendants from now on
  * (PR_SET_CHILD_SUBREAPER). */

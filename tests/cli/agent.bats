@@ -157,7 +157,7 @@ kill_during()
     [ "$took" -le 15 ]
     has 'left 0'
 }
-worker='pgrep -P $(pgrep -f "muster agent serve --host n2" | head -n1)'
+worker='pgrep -P $(pgrep -f "muster agent serve --host n2" | head -n1) | head -n1'
 carrier='pgrep -f "muster agent serve --host n2" | head -n1'
 
 @test "agent: an agent is killed: its node is named, everything ends" {
@@ -172,6 +172,12 @@ carrier='pgrep -f "muster agent serve --host n2" | head -n1'
     has 'node n2 is lost'
 }
 
+@test "agent: an agent and its guardian are killed at once: nothing is left" {
+    kill_during 'pgrep -f "muster agent serve --host n2" | tr "\n" " "' KILL
+    status 4
+    has 'node n2 is lost'
+}
+
 @test "agent: an agent that is stopped is found by its silence" {
     kill_during "$worker" STOP
     status 4
@@ -179,7 +185,7 @@ carrier='pgrep -f "muster agent serve --host n2" | head -n1'
 }
 
 @test "agent: the launcher is killed: nothing is left" {
-    kill_during 'pgrep -P $(pgrep -fo "muster launch") | head -n1' KILL
+    kill_during 'pgrep -x muster -P $(pgrep -fo "muster launch")' KILL
     status 4
     has 'the launcher (pid'
 }

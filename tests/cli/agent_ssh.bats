@@ -196,6 +196,12 @@ killed()
     has 'node node2 is lost'
 }
 
+@test "ssh: an agent and its guardian are killed at once: its host is named, nothing is left" {
+    killed 2 'kill -KILL $(pgrep -f "[m]uster agent serve")'
+    status 4
+    has 'node node2 is lost'
+}
+
 @test "ssh: an agent is stopped: its host is named, its guardian ends what it has" {
     killed 2 'kill -STOP $(pgrep -nf "[m]uster agent serve")'
     status 4

@@ -13,7 +13,7 @@ start_stubborn()
     done
     pids=$(cat pids.0 pids.1)
     [ "$(wc -w <<<"$pids")" -eq 6 ]
-    launcher=$(ps -o pid= --ppid $muster | tr -d ' ')
+    launcher=$(pgrep -x muster -P $muster)
     for p in $pids; do alive $p; done
 }
 
@@ -66,6 +66,18 @@ stranger_lives() { alive $stranger && kill -9 $stranger; }
     kill -KILL $muster
     all_gone
     grep -q 'guardian process died' "$MUSTER_HOME"/runs/*/result.json
+    stranger_lives
+}
+
+@test "C13: SIGKILL of launcher and guardian at once" {
+    stranger
+    export TMPDIR="$T/tmp"
+    mkdir "$TMPDIR"
+    start_stubborn
+    kill -KILL $(pgrep -f '^muster launch --gpus 2 --grace 1s -- stubborn '"$T/") # as pkill -9 -f does
+    all_gone
+    for i in $(seq 100); do [ -z "$(ls "$TMPDIR")" ] && break; sleep 0.05; done
+    [ -z "$(ls "$TMPDIR")" ]
     stranger_lives
 }
 

@@ -36,7 +36,7 @@ while [ $i -lt "$count" ]; do
     muster launch --gpus 3 --grace 1s -- $program >"$work/out" 2>&1 </dev/null &
     guardian=$!
     sleep "$(printf '0.%03d' $ms)"
-    launcher=$(pgrep -P $guardian | head -1)
+    launcher=$(pgrep -x muster -P $guardian)
     case $victim in
     guardian) targets=$guardian ;;
     launcher) targets=$launcher ;;

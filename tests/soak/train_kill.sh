@@ -67,7 +67,7 @@ while [ $kills -lt "$count" ]; do
     for attempt in $(seq 40); do
         if [ "$attempt" -gt 1 ] && [ -d ckpt ]; then train --resume "$work/ckpt"; else train; fi
         sleep "0.$(printf %03d $((RANDOM % 900 + 50)))"
-        launcher=$(pgrep -P $guardian | head -1)
+        launcher=$(pgrep -x muster -P $guardian)
         case $((RANDOM % 3)) in
         0) target=$guardian ;;
         1) target=$launcher ;;
