@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -14,13 +15,20 @@ enum { LISTED = 5 };
 static int check_data(const struct agent_job *j, struct err *err)
 {
     struct err all = ERR_INIT;
+    struct stat st;
     int missing = 0;
 
     for (int i = 0; i < j->needs.n; i++) {
         const char *path = j->needs.item[i];
-        if (access(path, R_OK) == 0)
+        int there = access(path, R_OK) == 0 && stat(path, &st) == 0;
+        if (there && st.st_size == j->need_bytes[i])
             continue;
-        if (missing++ < LISTED)
+        if (missing++ >= LISTED)
+            continue;
+        if (there)
+            err_more(&all, ERR_MISSING, "%s: %lld bytes there, %lld here", path,
+                     (long long)st.st_size, (long long)j->need_bytes[i]);
+        else
             err_more(&all, ERR_MISSING, "%s: %m", path);
     }
     if (!missing)
@@ -29,7 +37,8 @@ static int check_data(const struct agent_job *j, struct err *err)
         err_more(&all, ERR_MISSING, "and %d more", missing - LISTED);
     err_set(
         err, ERR_MISSING,
-        "%d of %d files of data.path cannot be read there (each host reads them at the "
+        "%d of %d files of data.path cannot be read there, or are others (each host "
+        "reads them at the "
         "same path: put them on a file system that all share, or a copy on each):\n%s",
         missing, j->needs.n, err_text(&all));
     err_release(&all);

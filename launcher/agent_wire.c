@@ -108,6 +108,8 @@ int agent_job_put(struct frame_out *o, const struct agent_job *j, struct err *er
     frame_add_text(o, j->file);
     frame_add_text(o, j->text);
     put_list(o, j->needs.item, j->needs.n);
+    for (int i = 0; i < j->needs.n; i++)
+        frame_add_u64(o, (uint64_t)j->need_bytes[i]);
     put_list(o, j->argv.item, j->argv.n);
     frame_add_u32(o, (uint32_t)j->stdin_rank);
     frame_add_u32(o, (uint32_t)j->grace_ms);
@@ -197,6 +199,9 @@ int agent_job_take(struct frame *f, struct agent_job *j, struct err *err)
     got.file = xstrdup(frame_text(f));
     got.text = xstrdup(frame_text(f));
     take_list(f, &got.needs);
+    got.need_bytes = xcalloc((size_t)got.needs.n + 1, sizeof(*got.need_bytes));
+    for (int i = 0; i < got.needs.n; i++)
+        got.need_bytes[i] = (int64_t)frame_u64(f);
     take_list(f, &got.argv);
     got.stdin_rank = (int)frame_u32(f);
     got.grace_ms = (int)(frame_u32(f) & INT32_MAX);
@@ -223,6 +228,7 @@ void agent_job_release(struct agent_job *j)
     free(j->ranks);
     free(j->node_of);
     strlist_release(&j->needs);
+    free(j->need_bytes);
     strlist_release(&j->argv);
     strlist_release(&j->nodes);
     free(j->file);

@@ -45,7 +45,8 @@ struct agent_job {
     char *program; /* one of muster's own, beside it; "": argv[0], found by PATH */
     char *job_key;
     char *file, *text; /* a file (its path in argv) that the node gets as `text`; "" */
-    struct strlist needs; /* files that must be readable there */
+    struct strlist needs; /* files that must be readable there ... */
+    int64_t *need_bytes;  /* [needs.n]: ... and have this size */
     struct strlist argv;  /* a taken one ends with NULL */
     int stdin_rank;       /* gets what STDIN says; -1 none */
     int grace_ms;         /* TERM to KILL when the launcher is lost */

@@ -1,9 +1,13 @@
 /* agents_frames.c - what the agents of a run say, and what the hub answers. */
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/js.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "launcher/agents_state.h"
 #include "launcher/hub.h"
@@ -45,19 +49,55 @@ static int rank_of(const struct run *run, int n, struct frame *f)
     return 0;
 }
 
+/* The working folder is one on every node when its inode is, and the time at which that
+ * changed last; file systems over a network may be late with the time by a minute. */
+static int is_shared(const struct member *m, const struct stat *here)
+{
+    int64_t now = (int64_t)time(NULL), late = 120;
+
+    return m->folder == here->st_ino &&
+           (m->folder_ctime == here->st_ctim.tv_sec || m->folder_ctime > now - late ||
+            here->st_ctim.tv_sec > now - late);
+}
+
+static void say_unshared(const struct agents *a)
+{
+    struct str names = STR_INIT;
+    char *folder = getcwd(NULL, 0);
+    struct stat here;
+
+    if (folder && stat(".", &here) == 0)
+        for (int i = 0; i < a->n; i++)
+            if (!is_shared(&a->member[i], &here))
+                str_addf(&names, "%s%s", names.len ? ", " : "",
+                         a->member[i].link->name);
+    if (names.len)
+        log_warn(
+            "the working folder %s is not the one of this machine on %s: what ranks "
+            "read and write there by relative paths is that node's own (start from a "
+            "folder on a file system that all share)",
+            folder, names.text);
+    str_release(&names);
+    free(folder);
+}
+
 static int take_ready(struct run *run, int n, struct frame *f, struct err *err)
 {
     struct agents *a = run->backend_data;
     int port = (int)(frame_u32(f) & 0xffff), all = 1;
+    struct member *m = &a->member[n];
 
+    m->folder = frame_u64(f);
+    m->folder_ctime = (int64_t)frame_u64(f);
     if (frame_done(f, err) < 0)
         return -1;
-    a->member[n].ready = port ? port : 1;
+    m->ready = port ? port : 1;
     for (int i = 0; i < a->n; i++)
         all &= a->member[i].ready != 0;
     if (!all || a->went || run->phase != RUN_GOING)
         return 0;
     a->went = 1;
+    say_unshared(a);
     port = a->member[a->node_of[0]].ready;
     agents_tell(run, FRAME_GO, port);
     agents_stdin_begin(run);

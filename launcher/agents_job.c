@@ -1,4 +1,5 @@
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -35,6 +36,7 @@ static void fill_training(const struct run *run, struct agent_job *j)
 {
     const struct recipe *r = run->q->recipe;
     const char *folder = r->checkpoint.folder;
+    struct stat st;
 
     j->program = xstrdup("muster-train");
     j->dir = xstrdup(*folder && *folder != '/' ? run->dir : "");
@@ -43,6 +45,9 @@ static void fill_training(const struct run *run, struct agent_job *j)
     /* What matches nothing here may be on the hosts: the ranks will say. */
     for (int i = 0; i < r->data.path.n; i++)
         data_files(r->data.path.item[i], &j->needs, NULL);
+    j->need_bytes = xcalloc((size_t)j->needs.n + 1, sizeof(*j->need_bytes));
+    for (int i = 0; i < j->needs.n; i++)
+        j->need_bytes[i] = stat(j->needs.item[i], &st) == 0 ? st.st_size : 0;
 }
 
 static void fill_command(const struct run_request *q, struct agent_job *j)

@@ -18,8 +18,10 @@ struct run_launch;
 struct member { /* one node of the run */
     struct node_link *link;
     int ready, started, closed, failed;
-    int left;    /* processes there when all its ranks have ended; -1 not told */
-    int waiting; /* its write end is watched for room */
+    int left;        /* processes there when all its ranks have ended; -1 not told */
+    int waiting;     /* its write end is watched for room */
+    uint64_t folder; /* inode of the working folder there, and its ctime in s */
+    int64_t folder_ctime;
 };
 
 struct agents {

@@ -24,8 +24,9 @@ enum { FRAME_PROTOCOL = 1, FRAME_NOISE = 1 << 16 };
 enum frame_type {
     FRAME_NONE,
     /* from the agent */
-    FRAME_HELLO,   /* who it is: agent_wire.h */
-    FRAME_READY,   /* u32 a free port: the job is taken, nothing runs yet */
+    FRAME_HELLO, /* who it is: agent_wire.h */
+    FRAME_READY, /* u32 a free port, u64 inode and u64 ctime of the working folder: the
+                      job is taken, nothing runs yet */
     FRAME_STARTED, /* every rank of the node runs */
     FRAME_FAILED,  /* u32 code, u32 rank (or -1), text: the job cannot go on here */
     FRAME_OUT,     /* u32 rank, piece; an empty piece ends the stream */

@@ -96,10 +96,16 @@ for line in sys.stdin:
     cp "$D/home/own/text.bin" "$D/h1/home/own/"
     run lab 'muster launch own.yaml --gpus 2 --no-check -q'
     status 3
-    has 'node node2: 1 of 1 files of data.path cannot be read there'
+    has 'node node2: 1 of 1 files of data.path cannot be read there, or are others'
     has '/mnt/lab/own/text.bin: No such file or directory'
     lacks 'node node1'
     cp -r "$D/h1/home/own" "$D/h2/home/"
+    truncate -s -2 "$D/h2/home/own/text.bin"
+    run lab 'muster launch own.yaml --gpus 2 --no-check -q'
+    status 3
+    has "node node2: 1 of 1 files"
+    has "$(($(stat -c %s "$D/home/own/text.bin") - 2)) bytes there, $(stat -c %s "$D/home/own/text.bin") here"
+    cp "$D/h1/home/own/text.bin" "$D/h2/home/own/"
     run lab 'muster launch own.yaml --gpus 2 --no-check -q'
     status 0
     # only checkpoints need a run folder that hosts share

@@ -228,3 +228,15 @@ assert [r["gpus"] for r in o["rungs"]] == [1, 2], o["rungs"]'
     has "node2:3: $(tail -1 <<<"$output")"
     [ "$(grep -c 'd41d8cd98f00b204e9800998ecf8427e$' <<<"$output")" -eq 3 ]
 }
+
+@test "hosts: a working folder that is another one on some host is said before ranks start" {
+    lab 'mkdir -p ~/mine'
+    mkdir -p "$D/h1/home/mine" "$D/h2/home/mine"
+    touch -d '1 hour ago' "$D/h1/home/mine"
+    run lab 'cd ~/mine && muster launch --gpus 4 --hosts node1,node2 -- true'
+    status 0
+    has 'warning: the working folder /mnt/lab/mine is not the one of this machine on node1, node2'
+    run lab 'muster launch --gpus 4 --hosts node1,node2 -- true'
+    status 0
+    lacks 'working folder'
+}

@@ -14,6 +14,7 @@ static char *env1[] = { NULL };
 static char *argv[] = { T("/données/mö tor/train"), T("--out=a b'c\"d$HOME"), T("*"),
                         T(""), T("-x") };
 static char *names[] = { T("n1"), T("n2") };
+static int64_t sizes[] = { 5000000000 };
 static struct agent_rank ranks[2] = { { 1, T("0-3,8"), { env0, 3 } },
                                       { 2, T(""), { env1, 0 } } };
 static const struct agent_job model = { .run = T("r-1"),
@@ -24,6 +25,7 @@ static const struct agent_job model = { .run = T("r-1"),
                                         .file = T("/r/recipe.yaml"),
                                         .text = T("name: \xc3\xa9\n"),
                                         .needs = { names, 1 },
+                                        .need_bytes = sizes,
                                         .argv = { argv, 5 },
                                         .stdin_rank = -1,
                                         .grace_ms = 5000,
@@ -80,6 +82,7 @@ static void test_job(void **state)
     assert_string_equal(got.text, "name: \xc3\xa9\n");
     assert_int_equal(got.stdin_rank, -1);
     assert_int_equal(got.needs.n, 1);
+    assert_int_equal(got.need_bytes[0], 5000000000);
     assert_string_equal(got.needs.item[0], "n1");
     assert_int_equal(got.argv.n, 5);
     for (int i = 0; i < 5; i++)
