@@ -81,6 +81,8 @@ static void give_up(struct run *run)
 static void go_on_ending(struct run *run, int64_t now)
 {
     if (run->phase == RUN_GOING && run->alive == 0) {
+        if (now < run->judge_after) /* not before the verdict */
+            return;
         if (run->backend->is_empty(run))
             run->phase = RUN_OVER;
         else

@@ -171,6 +171,16 @@ Y
     nothing_left
 }
 
+@test "slurm: ranks that all fail at once are a failure" {
+    here
+    alloc muster launch --gpus 4 -- sh -c 'echo no such disk >&2; exit 3'
+    status 3
+    has 'failed: rank '
+    has 'ended with status 3; its last words: no such disk'
+    alloc muster launch --gpus 1 -- sh -c 'kill -SEGV $$'
+    status 139
+}
+
 @test "slurm: a silent rank is named, and deaf ones are killed" {
     sim wedge=12@2 --gpus 16 --silence-timeout 3s --grace 1s
     status 5
