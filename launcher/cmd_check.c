@@ -144,11 +144,16 @@ static int set_key(struct recipe *r, const char *pair, struct err *err)
     return rc ? err_wrap(err, "--set") : 0;
 }
 
-/* Hosts without a recipe: every GPU in one group, or a rank on each host. */
+/* Hosts, or the nodes of an allocation, without a recipe: every GPU in one group, or a rank on each host. */
 static const char hosts_recipe[] = "name: hosts\n"
                                    "model: {preset: tiny}\n"
                                    "training: {seq_len: 32}\n"
                                    "parallelism: {data_parallel_shard_degree: -1}\n";
+
+static int names_machines(const struct args *a)
+{
+    return a->where.hosts || a->where.hostfile || (!a->replay && slurm_is_inside());
+}
 
 static const char *path_of(const struct args *a)
 {
@@ -162,7 +167,7 @@ static int load_recipe(struct subject *s, struct err *err)
 
     if (a->recipe)
         rc = recipe_load(a->recipe, &s->recipe, err);
-    else if (a->where.hosts || a->where.hostfile)
+    else if (names_machines(a))
         rc = recipe_parse(hosts_recipe, sizeof(hosts_recipe) - 1, path_of(a),
                           &s->recipe, err);
     else
@@ -196,7 +201,7 @@ static int place(struct subject *s, struct err *err)
     const struct topology *t = s->machines.topology;
     int world, gpus = 0;
 
-    for (int i = 0; i < t->n_nodes; i++)
+    for (int i = 0; i < t->n_nodes && s->recipe.cluster.device != DEVICE_CPU; i++)
         gpus += t->nodes[i].n_gpus;
     if (!s->a->recipe && !gpus)
         s->recipe.cluster.gpus_per_node = 1;
@@ -375,10 +380,10 @@ static int guarded_check(const struct args *a, struct err *err)
 
     if (a->list)
         return list(a->json);
-    if (!a->recipe && !a->replay && !a->where.hosts && !a->where.hostfile)
+    if (!a->recipe && !a->replay && !names_machines(a))
         return err_set(err, ERR_USAGE,
-                       "muster check: RECIPE or --hosts is missing (`muster check "
-                       "--help`)");
+                       "muster check: RECIPE or --hosts is missing, and this is no "
+                       "Slurm allocation (`muster check --help`)");
     if (machines_ask_check(&a->where, err) < 0)
         return -1;
     if (a->replay)
@@ -396,7 +401,8 @@ static int run(int argc, char **argv, struct err *err)
         parse_option,
         "RECIPE\n--hosts LIST",
         "Checks hosts and, over the trainer's own collectives, the groups of the "
-        "recipe.\vExit status: 0 fit; 1 a check failed or is undecided; 3 a required "
+        "recipe; without a recipe those of --hosts, or of the Slurm allocation it is "
+        "in.\vExit status: 0 fit; 1 a check failed or is undecided; 3 a required "
         "check could not be measured.",
         NULL,
         NULL,

@@ -15,6 +15,7 @@
 #include "checks/verdict.h"
 #include "launcher/machines.h"
 #include "launcher/run.h"
+#include "launcher/run_dir.h"
 #include "topology/place.h"
 #include "topology/topology.h"
 
@@ -128,8 +129,33 @@ static int judge_run(const struct preflight *q, const struct run_result *r,
     return 0;
 }
 
-int preflight_run(const struct preflight *q, struct verdicts *out, struct err *err)
+/* A recipe that is no file, for tasks of Slurm, which read it where MUSTER_HOME is; NULL:
+ * it is one, or travels in another way. */
+static char *write_recipe(const struct preflight *q, struct err *err)
 {
+    char *home, *name, *path, *text;
+    int rc;
+
+    if (!q->machines->in_slurm || access(q->recipe_path, F_OK) == 0)
+        return NULL;
+    home = run_home(err);
+    if (!home)
+        return NULL;
+    name = xasprintf("check-%d.yaml", (int)getpid());
+    text = recipe_text(q->recipe);
+    rc = run_dir_write(home, name, text, err);
+    path = rc == 0 ? xasprintf("%s/%s", home, name) : NULL;
+    free(home);
+    free(name);
+    free(text);
+    return path;
+}
+
+int preflight_run(const struct preflight *given, struct verdicts *out, struct err *err)
+{
+    struct preflight copy = *given;
+    const struct preflight *q = &copy;
+    char *written = write_recipe(given, err);
     struct strlist argv = { 0 };
     struct measures m = { 0 };
     struct run_result result;
@@ -145,8 +171,11 @@ int preflight_run(const struct preflight *q, struct verdicts *out, struct err *e
         .event = on_event,
         .event_arg = &m,
     };
-    int rc = build_command(q, &argv, err);
+    int rc;
 
+    if (written)
+        copy.recipe_path = written;
+    rc = build_command(q, &argv, err);
     machines_request(q->machines, &r);
     r.command = argv.item;
     r.reads = rc == 0 ? argv.item[RECIPE_AT] : NULL;
@@ -156,6 +185,9 @@ int preflight_run(const struct preflight *q, struct verdicts *out, struct err *e
         rc = judge_run(q, &result, &m, out, err);
         run_result_release(&result);
     }
+    if (written)
+        unlink(written);
+    free(written);
     measures_release(&m);
     strlist_release(&argv);
     return rc;

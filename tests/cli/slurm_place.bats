@@ -97,6 +97,9 @@ alloc() { run timeout 100 salloc -Q "$@"; }
     alloc -N4 --gres=gpu:2 muster check cpu.yaml --level quick --gpus 4
     status 0
     has '2 of 4 nodes are checked'
+    alloc -N4 --gres=gpu:2 muster check --level quick --set cluster.device=cpu
+    status 0
+    for n in n1 n2 n3 n4; do [ "$(grep -cE "^pass +shm +$n " <<<"$output")" -eq 1 ]; done
 }
 
 @test "slurm: TASKS_PER_NODE of 2,1 is taken as it is" {
