@@ -37,6 +37,21 @@ int routing_save(const char *path, const struct routing_counts *c,
 void routing_add(struct routing_counts *c, const int32_t *rows);
 void routing_counts_release(struct routing_counts *c);
 
+/* A recording that grows with a run.  All zero: none, and the calls do nothing. */
+struct routing_recorder {
+    struct routing_counts counts;
+    char *path; /* owned */
+};
+
+void routing_record_open(struct routing_recorder *r, char *path /* taken over */,
+                         const struct model *m);
+/* After each step: its rows [layers, experts] of the whole global batch. */
+void routing_record_step(struct routing_recorder *r, const struct recipe *recipe,
+                         const int32_t *rows);
+/* Write the file, unless there was no step. */
+int routing_record_close(struct routing_recorder *r, const struct recipe *recipe,
+                         struct err *err);
+
 /* out[n] = in[n] scaled to the sum `total`, none above `most`; largest remainders are
  * rounded up, among equals the first.  The rows of `in` may not need more than that. */
 void routing_scale(const int32_t *in, int n, int64_t total, int64_t most, int32_t *out);

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/js.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "trainer/routing.h"
 #include "trainer/safetensors.h"
@@ -189,5 +190,38 @@ int routing_save(const char *path, const struct routing_counts *c,
     }
     js_free(meta);
     free(narrow);
+    return rc;
+}
+
+/* --- with a run ------------------------------------------------------------------- */
+void routing_record_open(struct routing_recorder *r, char *path, const struct model *m)
+{
+    *r = (struct routing_recorder){
+        .path = path,
+        .counts = { .layers = m->layers, .experts = m->experts, .top_k = m->top_k }
+    };
+}
+
+void routing_record_step(struct routing_recorder *r, const struct recipe *recipe,
+                         const int32_t *rows)
+{
+    if (!r->path)
+        return;
+    r->counts.tokens = recipe->training.global_batch_size * recipe->training.seq_len;
+    routing_add(&r->counts, rows);
+}
+
+int routing_record_close(struct routing_recorder *r, const struct recipe *recipe,
+                         struct err *err)
+{
+    int rc = 0;
+
+    if (r->path && r->counts.steps > 0)
+        rc = routing_save(r->path, &r->counts, recipe, err);
+    if (r->path && r->counts.steps > 0 && rc == 0)
+        log_info("recorded the routing of %d steps in %s", r->counts.steps, r->path);
+    routing_counts_release(&r->counts);
+    free(r->path);
+    *r = (struct routing_recorder){ 0 };
     return rc;
 }

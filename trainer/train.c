@@ -145,8 +145,7 @@ struct run {
     char *folder;  /* of checkpoints; "": none; owned */
     int64_t saved; /* step of the last checkpoint; -1 none */
     struct run_summary summary;
-    struct routing_counts recorded; /* rank 0's, with debug.moe_record */
-    char *record;                   /* where to; "": nowhere; owned */
+    struct routing_recorder recorder; /* rank 0's, with debug.moe_record */
     int64_t profile_from, profile_to;
     int profiling, show; /* the table is to be printed */
     int stop;
@@ -237,43 +236,6 @@ static void report(const struct run *run, const struct step_metrics *m)
     free(line);
 }
 
-/* --- rows of each expert ----------------------------------------------------------- */
-static void record_begin(struct run *run, const struct options *o)
-{
-    const struct trainer *t = run->t;
-    const struct model *m = &t->recipe.model;
-
-    run->record = in_run(o, t->self->rank == 0 ? t->recipe.debug.moe_record : "");
-    run->recorded = (struct routing_counts){ .layers = m->layers,
-                                             .experts = m->experts,
-                                             .top_k = m->top_k };
-}
-
-static void record_step(struct run *run)
-{
-    const struct recipe *r = &run->t->recipe;
-
-    if (!*run->record)
-        return;
-    run->recorded.tokens = r->training.global_batch_size * r->training.seq_len;
-    routing_add(&run->recorded, run->t->meter.rows);
-}
-
-static int record_end(struct run *run, struct err *err)
-{
-    int rc = 0;
-
-    if (*run->record && run->recorded.steps > 0) {
-        rc = routing_save(run->record, &run->recorded, &run->t->recipe, err);
-        if (rc == 0)
-            log_info("recorded the routing of %d steps in %s", run->recorded.steps,
-                     run->record);
-    }
-    routing_counts_release(&run->recorded);
-    free(run->record);
-    return rc;
-}
-
 /* --- a profile ----------------------------------------------------------------------- */
 static int profile_before(struct run *run, struct err *err)
 {
@@ -319,7 +281,7 @@ static int one_step(struct run *run, struct err *err)
     last = t->at.step == r->training.steps || run->stop;
     if (profile_after(run, &m, last, err))
         return -1;
-    record_step(run);
+    routing_record_step(&run->recorder, r, t->meter.rows);
     if (t->validation && (last || t->at.step % r->data.validation_interval == 0) &&
         trainer_validate(t, &m.validation_loss, err))
         return -1;
@@ -387,7 +349,9 @@ static int train(struct run *run, const struct options *o, struct err *err)
     if (t->self->rank == 0)
         announce(t);
     run->folder = in_run(o, t->recipe.checkpoint.folder);
-    record_begin(run, o);
+    if (t->self->rank == 0 && *t->recipe.debug.moe_record)
+        routing_record_open(&run->recorder, in_run(o, t->recipe.debug.moe_record),
+                            &t->recipe.model);
     run->profile_from = o->profile_from;
     run->profile_to = o->profile_to;
     if (o->resume && resume(run, o->resume, err))
@@ -395,7 +359,7 @@ static int train(struct run *run, const struct options *o, struct err *err)
     while (t->at.step < t->recipe.training.steps && !run->stop)
         if (one_step(run, err))
             return -1;
-    if (record_end(run, err))
+    if (routing_record_close(&run->recorder, &t->recipe, err))
         return -1;
     conclude(run);
     return 0;
