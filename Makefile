@@ -173,7 +173,7 @@ $(CPU_MODULES):
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -o $@ $^ $(LINKED)
 
-MODULE_C := $(CUDA_C) trainer/ops_cuda_size.c $(wildcard recipes/base/*.c)
+MODULE_C := $(CUDA_C) trainer/ops_cuda_size.c trainer/linear_table.c $(wildcard recipes/base/*.c)
 $(O)/lib/muster-cuda.so: $(patsubst %.cu,$(O)/%.cu.o,$(CUS)) $(patsubst %.c,$(O)/pic/%.o,$(MODULE_C))
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)

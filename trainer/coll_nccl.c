@@ -10,7 +10,7 @@
  *
  * Users: the environment may set any NCCL_ variable.  Unless it does, NVLS is off (it
  * needs multicast, which not every node has in order), and a deterministic device
- * pins ring and simple protocol. */
+ * pins ring, simple protocol and the number of channels. */
 #include "trainer/coll_nccl.h"
 
 #include <cuda.h>

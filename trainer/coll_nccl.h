@@ -74,6 +74,7 @@ struct coll_nccl_making {
     ncclUniqueId id;
     int color, key;   /* world: size and rank */
     int copy_engines; /* gathers need no multiprocessor */
+    int channels;     /* blocks of a collective; 0: as NCCL likes */
     ncclComm_t comm;
     ncclResult_t result;
     _Atomic int done;

@@ -1,8 +1,9 @@
 /* Dense products through cuBLASLt.
  *
  * A plan (layouts and the algorithm) is made once for each form, shape, alignment
- * and precision, from the library's heuristic and never from timing, and kept in a
- * table; a call is one look-up and one launch.  cuBLASLt is column-major: a
+ * and precision, from a stored table (MUSTER_GEMM_PLANS, linear_table.h) or else the
+ * library's heuristic and never from timing, and kept; a call is one look-up and one
+ * launch.  A table that was not there is written when the device is closed.  cuBLASLt is column-major: a
  * row-major matrix [rows, cols] is a column-major [cols, rows] with the same
  * leading dimension. */
 #include <cublasLt.h>
@@ -10,8 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "trainer/cuda_dev.h"
+#include "trainer/linear_table.h"
 #include "trainer/ops_cuda.h"
 
 enum { MAX_PLANS = 512 };
@@ -31,17 +34,49 @@ struct plan {
 
 struct linear_cache {
     cublasLtHandle_t lt;
+    char *path; /* of the stored table, or NULL; owned */
+    char *machine;
+    int writes; /* of the devices of one process or node, the first */
+    struct linear_table stored;
     int n;
     struct plan plan[MAX_PLANS];
 };
 
-int linear_open(struct linear_cache **out, struct err *err)
+static void cache_free(struct linear_cache *c)
+{
+    linear_table_release(&c->stored);
+    free(c->machine);
+    free(c->path);
+    free(c);
+}
+
+static int open_table(struct linear_cache *c, const char *gpu, struct err *err)
+{
+    const char *path = getenv("MUSTER_GEMM_PLANS");
+    size_t v = cublasLtGetVersion();
+
+    if (!path || !*path)
+        return 0;
+    c->path = xstrdup(path);
+    c->machine =
+        xasprintf("cuBLASLt %zu.%zu.%zu, %s", v / 10000, v / 100 % 100, v % 100, gpu);
+    return linear_table_load(path, c->machine, &c->stored, err);
+}
+
+int linear_open(struct linear_cache **out, const char *gpu, int local, struct err *err)
 {
     struct linear_cache *c = xcalloc(1, sizeof(*c));
-    cublasStatus_t s = cublasLtCreate(&c->lt);
+    cublasStatus_t s;
+
+    c->writes = local == 0;
+    if (open_table(c, gpu, err)) {
+        cache_free(c);
+        return -1;
+    }
+    s = cublasLtCreate(&c->lt);
 
     if (s != CUBLAS_STATUS_SUCCESS) {
-        free(c);
+        cache_free(c);
         return err_set(err, ERR_SYSTEM, "cublasLtCreate: %s",
                        cublasLtGetStatusString(s));
     }
@@ -61,14 +96,35 @@ static void plan_release(struct plan *p)
         cublasLtMatmulDescDestroy(p->desc);
 }
 
+/* Only a table that was not there: one in use stays as it is. */
+static void write_table(struct linear_cache *c)
+{
+    struct linear_table t = { 0 };
+    struct err err = ERR_INIT;
+
+    for (int i = 0; i < c->n; i++) {
+        struct linear_plan p = { .workspace = c->plan[i].workspace };
+
+        memcpy(p.key, &c->plan[i].key, sizeof(p.key));
+        memcpy(p.algo, &c->plan[i].algo, sizeof(p.algo));
+        linear_table_add(&t, &p);
+    }
+    if (linear_table_save(c->path, c->machine, &t, &err))
+        log_warn("%s", err_text(&err));
+    err_release(&err);
+    linear_table_release(&t);
+}
+
 void linear_close(struct linear_cache *c)
 {
     if (!c)
         return;
+    if (c->path && c->writes && c->stored.n == 0 && c->n > 0)
+        write_table(c);
     for (int i = 0; i < c->n; i++)
         plan_release(&c->plan[i]);
     cublasLtDestroy(c->lt);
-    free(c);
+    cache_free(c);
 }
 
 /* --- a plan -------------------------------------------------------------------- */
@@ -132,6 +188,26 @@ static cublasStatus_t choose(struct linear_cache *c, struct plan *p)
     return s;
 }
 
+_Static_assert(sizeof(struct plan_key) == LINEAR_KEY * sizeof(int32_t) &&
+                   sizeof(cublasLtMatmulAlgo_t) == LINEAR_ALGO * sizeof(uint64_t),
+               "linear_table.h holds the same words");
+
+/* As stored, if this library still takes it. */
+static int recall(struct linear_cache *c, struct plan *p)
+{
+    const struct linear_plan *stored =
+        linear_table_find(&c->stored, (const int32_t *)&p->key);
+    cublasLtMatmulHeuristicResult_t result;
+
+    if (!stored || stored->workspace > LINEAR_WORKSPACE)
+        return 0;
+    memcpy(&p->algo, stored->algo, sizeof(p->algo));
+    p->workspace = stored->workspace;
+    return cublasLtMatmulAlgoCheck(c->lt, p->desc, p->a, p->b, p->out, p->out, &p->algo,
+                                   &result) == CUBLAS_STATUS_SUCCESS &&
+           result.workspaceSize <= LINEAR_WORKSPACE;
+}
+
 static cublasStatus_t plan_make(struct linear_cache *c, struct plan *p)
 {
     struct shape h = plan_shape(&p->key);
@@ -153,7 +229,9 @@ static cublasStatus_t plan_make(struct linear_cache *c, struct plan *p)
                                        (uint64_t)h.b_cols, h.b_ld);
     if (s == CUBLAS_STATUS_SUCCESS)
         s = cublasLtMatrixLayoutCreate(&p->out, out, (uint64_t)h.m, (uint64_t)h.n, h.m);
-    return s == CUBLAS_STATUS_SUCCESS ? choose(c, p) : s;
+    if (s != CUBLAS_STATUS_SUCCESS || recall(c, p))
+        return s;
+    return choose(c, p);
 }
 
 static struct plan *plan_find(struct dev *d, const struct plan_key *key)

@@ -176,7 +176,7 @@ static int cuda_open(struct dev **out, int local, int threads, struct err *err)
     d->capability = 10 * p.major + p.minor;
     d->deterministic = want && strcmp(want, "0") != 0;
     d->grouped = grouped_select(d->capability);
-    if (open_streams(d, err) < 0 || linear_open(&d->linear, err) < 0 ||
+    if (open_streams(d, err) < 0 || linear_open(&d->linear, p.name, local, err) < 0 ||
         attention_open(&d->attention, d->deterministic, err) < 0) {
         cuda_close(d);
         return -1;

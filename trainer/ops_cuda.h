@@ -71,7 +71,8 @@ void cuda_qkrope_bwd(struct dev *d, void *dqkv, float *dwq, float *dwk, const vo
 /* dense products: linear_cuda.c */
 struct err;
 struct linear_cache;
-int linear_open(struct linear_cache **out, struct err *err);
+/* gpu: its name, for the stored table; the device whose `local` is 0 writes it. */
+int linear_open(struct linear_cache **out, const char *gpu, int local, struct err *err);
 void linear_close(struct linear_cache *c);
 void cuda_linear_fwd(struct dev *d, void *out, const void *x, const void *w,
                      const void *add, int T, int N, int K);

@@ -376,6 +376,16 @@ static int simulate(const struct options *o, const struct recipe *r, struct err 
     return sim_run(r, &asked_to_stop, catch_term, err);
 }
 
+/* Deterministic runs keep the plans of their products with the run. */
+static void set_plans(const struct options *o, const struct recipe *r)
+{
+    char *path = in_run(o, "gemm-plans.txt");
+
+    if (r->training.deterministic == 1)
+        setenv("MUSTER_GEMM_PLANS", path, 0); /* read by the CUDA module */
+    free(path);
+}
+
 static int run_training(struct options *o, struct err *err)
 {
     char *profile = in_run(o, "profile");
@@ -388,6 +398,7 @@ static int run_training(struct options *o, struct err *err)
     if ((o->trainer.device == DEVICE_AUTO ? r.cluster.device : o->trainer.device) ==
         DEVICE_SIM)
         return simulate(o, &r, err);
+    set_plans(o, &r);
     o->trainer.profile_folder = o->profile_from ? profile : NULL;
     if (trainer_open(&t, &r, &o->trainer, err))
         return -1;

@@ -13,6 +13,10 @@
 #           of all ranks into KEEP, if it is set
 #   oom     a batch that cannot fit is refused with what does; that runs; and the memory
 #           in use beside the arena against the prediction (256 MiB)
+#   bits    the same command twice with training.deterministic: losses and checkpoint
+#           files bit for bit; twice without it; what it costs
+#   early   tokens/s and exposed communication with each value of MUSTER_EARLY in VARIANTS
+#           (none gather gather,norm), in turn, ROUNDS times (2), at each of LAYERS
 # O: build folder (build; `make all bench` first).  AC: none selective full (none).
 # ROUTING: natural balanced skewed, or a recording to replay (RECORD where there is one,
 # else natural).  RECORD: tests/bench/routing.safetensors.  PYTHON: one with PyTorch.
@@ -64,6 +68,7 @@ array.array("I", (random.getrandbits(32) % vocab for _ in range(n))).tofile(out)
 
 vocabulary()
 {
+    [ -z "${PRESET_VOCAB:-}" ] || { echo "$PRESET_VOCAB"; return; }
     case $PRESET in
     qwen3-30b-a3b) echo 151936 ;;
     *) echo 257 ;;
@@ -290,9 +295,69 @@ oom()
     done
 }
 
+# once NAME DETERMINISTIC - figures of every step in $work/figures.NAME, checkpoint in ck.NAME
+once()
+{
+    recipe 1 "${STEPS:-10}" "$work/random.bin" "model: {preset: $PRESET, layers: 1, vocab: $small}" \
+        "training: {seq_len: $SEQ, local_batch_size: $BATCH, global_batch_size: $((BATCH * RANKS)), steps: ${STEPS:-10}, dtype: bfloat16, log_interval: 1, deterministic: $2}" \
+        "optimizer: {lr: 1e-3}" "checkpoint: {folder: ck.$1, interval: ${STEPS:-10}, keep: 1}" >"$work/recipe.yaml"
+    ranks "$work/recipe.yaml"
+    grep '"loss"' "$work/events0" | grep '"event": *"step"' |
+        sed 's/.*"step": *\([0-9]*\).*"loss": *\([^,}]*\).*"grad_norm": *\([^,}]*\).*/\1 \2 \3/' >"$work/figures.$1"
+    [ "$(wc -l <"$work/figures.$1")" -eq "${STEPS:-10}" ] || fail "run $1 has not ${STEPS:-10} steps"
+    sed -n 's|^step.*tokens/s/GPU \([0-9]*\).*|\1|p' "$work/rank0" | tail -n +4 | sort -n |
+        awk '{ t[NR] = $1 } END { print t[int((NR + 1) / 2)] }' >"$work/speed.$1"
+}
+
+# same_bits A B - 0 when figures and checkpoint files are the same
+same_bits()
+{
+    cmp "$work/figures.$1" "$work/figures.$2" && (cd "$work/ck.$1" && find . -type f | sort) >"$work/files" &&
+        [ -s "$work/files" ] && while IFS= read -r f; do
+            case $f in */complete | */index.json) continue ;; esac
+            cmp "$work/ck.$1/$f" "$work/ck.$2/$f" || return 1
+        done <"$work/files"
+}
+
+bits()
+{
+    small=$(vocabulary) bad=0
+    [ "$small" -lt 16384 ] || small=16384 # a checkpoint of the whole vocabulary is too large
+    PRESET_VOCAB=$small tokens
+    rm -f "$work/gemm-plans.txt"
+    once a true
+    [ "$DEVICE" = cpu ] || wc -l <"$work/gemm-plans.txt" | sed 's/$/ lines in the table of plans, which the second run reads/'
+    once b true
+    same_bits a b && echo "deterministic: $(wc -l <"$work/files") files of the checkpoint and ${STEPS:-10} losses and norms, the same bits" || bad=1
+    rm -rf "$work/ck.a" "$work/ck.b"
+    once c false
+    once d false
+    same_bits c d && echo 'not deterministic: the same bits, too' || echo 'not deterministic: other bits'
+    rm -rf "$work/ck.c" "$work/ck.d"
+    echo "tokens/s/GPU, 1 layer: deterministic $(cat "$work/speed.a") $(cat "$work/speed.b"), not $(cat "$work/speed.c") $(cat "$work/speed.d")"
+    [ "$bad" = 0 ] || fail 'a deterministic run does not repeat'
+}
+
+early()
+{
+    tokens
+    for n in $LAYERS; do
+        recipe "$n" "${STEPS:-14}" "$work/random.bin" "$(routing)" >"$work/recipe.yaml"
+        for round in $(seq "${ROUNDS:-2}"); do
+            for v in ${VARIANTS:-none gather gather,norm}; do
+                rm -rf "$work/profile"
+                (MUSTER_EARLY=$v ranks "$work/recipe.yaml" --profile 13:14) || exit 1
+                rate=$(sed -n '/profiled/d; s|^step.*tokens/s/GPU \([0-9]*\).*|\1|p' "$work/rank0" | tail -n +4 | sort -n |
+                    awk '{ t[NR] = $1 } END { print t[int((NR + 1) / 2)] }')
+                echo "$n layers, $v, round $round: $rate tokens/s/GPU;$(sed -n 's/^ *computing/ computing/p' "$work/profile/rank0.txt")"
+            done
+        done
+    done
+}
+
 for part; do
     case $part in
-    ops | record | layers | grads | curve | profile | oom) "$part" ;;
+    ops | record | layers | grads | curve | profile | oom | bits | early) "$part" ;;
     *) fail "no part $part: the head of $0 names them" ;;
     esac
 done
