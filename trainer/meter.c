@@ -31,6 +31,7 @@ void meter_carve(struct meter *m, void *base)
     char *at = base;
 
     m->loss = (float *)at;
+    m->early = (double *)(at + MEM_ALIGN / 2);
     m->loss_total = (float *)(at += MEM_ALIGN);
     m->record = (struct step_record *)(at += MEM_ALIGN);
     m->counts = (int32_t *)(at += MEM_MAX_WORLD * sizeof(struct step_record));
@@ -51,6 +52,12 @@ void meter_begin(struct meter *m)
 {
     m->ops->zero(m->dev, m->loss_total, sizeof(float));
     m->ops->zero(m->dev, m->counts, (size_t)m->layers * (size_t)m->experts * 4);
+}
+
+void meter_early(struct meter *m, const float *grads, int64_t n)
+{
+    m->ops->sumsq_f32(m->dev, m->early, grads, n);
+    m->took_early = 1;
 }
 
 static int gather_records(struct meter *m, struct err *err)
@@ -112,6 +119,8 @@ static int same_bits(double a, double b)
 static void total(const struct meter *m, struct step_totals *t)
 {
     *t = (struct step_totals){ .bad_loss = -1, .bad_grad = -1, .strayed = -1 };
+    for (int r = 0; r < m->size; r++)
+        m->all[r].sumsq += m->all[r].early;
     for (int r = m->size - 1; r >= 0; r--) {
         if (!isfinite(m->all[r].loss_sum))
             t->bad_loss = r;
@@ -138,6 +147,9 @@ int meter_finish(struct meter *m, const float *grads, int64_t n, int64_t tokens,
     m->ops->copy(m->dev, &at->loss_sum, m->loss_total, sizeof(float));
     if (grads)
         m->ops->sumsq_f32(m->dev, &at->sumsq, grads, n);
+    if (grads && m->took_early)
+        m->ops->copy(m->dev, &at->early, m->early, sizeof(double));
+    m->took_early = 0;
     if (gather_records(m, err) || (grads && sum_rows(m, err)))
         return -1;
     if (grads)

@@ -19,8 +19,9 @@ struct step_record {
     float loss_sum; /* over this rank's counted tokens */
     int32_t tokens; /* counted */
     int32_t stop;   /* this rank was asked to stop */
-    int32_t spare[3];
+    int32_t spare;
     double sumsq; /* of this rank's shard of the summed gradients */
+    double early; /* of the part of it that meter_early() took; 0: none */
 };
 
 struct meter {
@@ -30,7 +31,9 @@ struct meter {
     struct coll *world;
     int rank, size, shard; /* shard degree */
     int layers, experts;
-    float *loss, *loss_total;   /* device */
+    float *loss, *loss_total; /* device */
+    double *early;            /* device: sum of squares of a part, while others come */
+    int took_early;
     struct step_record *record; /* device [size] */
     int32_t *counts;            /* device [layers, experts] */
     float *bias;                /* device [layers, experts] */
@@ -60,6 +63,8 @@ int meter_agree(struct meter *m, int failed, int *first, struct err *err);
 
 /* Start a step: zero the loss and the counts. */
 void meter_begin(struct meter *m);
+/* Sum the squares of gradients that are complete; meter_finish() takes the rest. */
+void meter_early(struct meter *m, const float *grads, int64_t n);
 /* Gather and read the step's figures; waits for the device.  grads[n]: this
  * rank's shard, or NULL (validation): then counts are not exchanged either. */
 int meter_finish(struct meter *m, const float *grads, int64_t n, int64_t tokens,

@@ -92,8 +92,8 @@ void optim_release(struct optim *o)
     o->n_runs = 0;
 }
 
-void optim_step(struct optim *o, const struct recipe *r, int64_t step,
-                double grad_scale)
+void optim_step_part(struct optim *o, const struct recipe *r, int64_t step,
+                     double grad_scale, int64_t from, int64_t to)
 {
     size_t elem = o->ops->elem_bytes;
     struct adamw a = { .lr = (float)optim_lr_at(r, step),
@@ -104,10 +104,20 @@ void optim_step(struct optim *o, const struct recipe *r, int64_t step,
 
     for (int i = 0; i < o->n_runs; i++) {
         const struct optim_run *run = &o->run[i];
-        void *out = o->weights ? (char *)o->weights + (size_t)run->at * elem : NULL;
+        int64_t at = run->at > from ? run->at : from;
+        int64_t end = run->at + run->n < to ? run->at + run->n : to;
+        void *out = o->weights ? (char *)o->weights + (size_t)at * elem : NULL;
 
+        if (end <= at)
+            continue;
         a.weight_decay = run->decay ? (float)r->optimizer.weight_decay : 0;
-        o->ops->adamw(o->dev, o->master + run->at, o->m + run->at, o->v + run->at, out,
-                      o->grads + run->at, (float)grad_scale, &a, run->n);
+        o->ops->adamw(o->dev, o->master + at, o->m + at, o->v + at, out, o->grads + at,
+                      (float)grad_scale, &a, end - at);
     }
+}
+
+void optim_step(struct optim *o, const struct recipe *r, int64_t step,
+                double grad_scale)
+{
+    optim_step_part(o, r, step, grad_scale, 0, INT64_MAX);
 }

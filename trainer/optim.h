@@ -46,7 +46,10 @@ struct optim {
 /* Fill run[]: for rank `shard_rank`.  Pads belong to the tensor before them. */
 void optim_plan(struct optim *o, const struct units *u, int shard_rank);
 void optim_release(struct optim *o);
-/* Queue the update of step 1, 2, ... */
+/* Queue the update of step 1, 2, ...: of elements [from, to) of the shard map. */
+void optim_step_part(struct optim *o, const struct recipe *r, int64_t step,
+                     double grad_scale, int64_t from, int64_t to);
+/* Of all. */
 void optim_step(struct optim *o, const struct recipe *r, int64_t step,
                 double grad_scale);
 

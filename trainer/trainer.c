@@ -158,6 +158,16 @@ static void set_ckpt(struct trainer *t)
                              .bias = t->bias };
 }
 
+/* A tied embedding has a place of its own, so the second layer's reduction may still run
+ * when the backward pass ends: no early norm then. */
+static void set_early(struct trainer *t)
+{
+    const char *words = getenv("MUSTER_EARLY");
+
+    t->early_gather = words && strstr(words, "gather") && t->units.shard > 1;
+    t->early_norm = words && strstr(words, "norm") && !t->replica && !t->units.tied;
+}
+
 static int open_memory(struct trainer *t, struct err *err)
 {
     int shard = t->recipe.parallelism.data_parallel_shard_degree;
@@ -182,6 +192,7 @@ static int open_memory(struct trainer *t, struct err *err)
     batch_feed_init(&t->feed, t->ops, t->dev, &t->recipe, t->self->rank, t->self->world,
                     at[MEM_BATCH]);
     set_ckpt(t);
+    set_early(t);
     return routing_open(&t->routing, &t->recipe, t->ops, t->dev, at[MEM_ROUTING], err);
 }
 

@@ -46,8 +46,12 @@ struct trainer {
     const struct coll_ops *coll;
     struct coll *world, *gather, *reduce,
         *replica; /* last three: NULL for groups of 1 */
+    /* MUSTER_EARLY, words: `gather` begins the next step's first gathers while AdamW
+     * still runs, `norm` sums squares while the last reductions run.  Without it neither. */
+    int early_gather, early_norm;
     int shard_rank, replica_rank, accumulation;
-    int64_t asked_global; /* training.global_batch_size as the recipe had it; -1: free */
+    int64_t
+        asked_global;  /* training.global_batch_size as the recipe had it; -1: free */
     double peak_flops; /* 0: unknown */
 
     struct units units;

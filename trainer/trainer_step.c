@@ -18,6 +18,13 @@ double trainer_memory_percent(const struct trainer *t)
     return 100.0 * (double)used / (double)t->plan.device_bytes;
 }
 
+/* The shard's elements of the embedding and the first layer, whose reductions are the
+ * last to end. */
+static int64_t first_units(const struct trainer *t)
+{
+    return units_shard_offset(&t->units, 2);
+}
+
 /* All micro-batches of step t->at.step, gradients summed and reduced. */
 static int accumulate(struct trainer *t, int64_t *tokens, struct err *err)
 {
@@ -31,6 +38,9 @@ static int accumulate(struct trainer *t, int64_t *tokens, struct err *err)
             return -1;
         *tokens += counted;
     }
+    if (t->early_norm)
+        meter_early(&t->meter, t->optim.grads + first_units(t),
+                    t->units.shard_count - first_units(t));
     return fsdp_finish(t->fsdp, err);
 }
 
@@ -76,6 +86,30 @@ static void update_bias(struct trainer *t)
                    (size_t)m->layers * (size_t)m->experts * sizeof(float));
 }
 
+/* AdamW; with early_gather unit by unit at first, so that what the next step gathers
+ * first travels while the rest is updated. */
+static int update_weights(struct trainer *t, const struct step_totals *sum,
+                          struct err *err)
+{
+    int64_t step = t->at.step, at = 0;
+    double scale =
+        optim_grad_scale(sum->sumsq, sum->tokens, t->recipe.optimizer.grad_clip);
+
+    fsdp_invalidate(t->fsdp);
+    for (int unit = 0;
+         unit < 2 && t->early_gather && !sum->stop && step < t->recipe.training.steps;
+         unit++) {
+        int64_t end = units_shard_offset(&t->units, unit + 1);
+
+        optim_step_part(&t->optim, &t->recipe, step, scale, at, end);
+        at = end;
+        if (fsdp_prefetch(t->fsdp, unit, err))
+            return -1;
+    }
+    optim_step_part(&t->optim, &t->recipe, step, scale, at, INT64_MAX);
+    return 0;
+}
+
 static void measure(struct trainer *t, const struct step_totals *sum,
                     struct step_metrics *out)
 {
@@ -108,15 +142,15 @@ int trainer_step(struct trainer *t, int *stop, struct step_metrics *out,
     meter_begin(&t->meter);
     routing_step(&t->routing, t->at.step, t->recipe.training.steps);
     if (accumulate(t, &tokens, err) ||
-        meter_finish(&t->meter, t->optim.grads, t->units.shard_count, tokens, *stop,
-                     &sum, err) ||
+        meter_finish(&t->meter, t->optim.grads,
+                     t->early_norm ? first_units(t) : t->units.shard_count, tokens,
+                     *stop, &sum, err) ||
         check_finite(t, &sum, err))
         return -1;
     t->at.step++;
     t->at.tokens += sum.tokens;
-    optim_step(&t->optim, &t->recipe, t->at.step,
-               optim_grad_scale(sum.sumsq, sum.tokens, t->recipe.optimizer.grad_clip));
-    fsdp_invalidate(t->fsdp);
+    if (update_weights(t, &sum, err))
+        return -1;
     update_bias(t);
     measure(t, &sum, out);
     *stop = sum.stop;

@@ -325,3 +325,30 @@ same()
     has 'what fits: training.local_batch_size'
     has 'activation_checkpoint.mode full'
 }
+
+@test "MUSTER_EARLY changes when things are done, not what is trained" {
+    local more="$data"$'\n''checkpoint: {folder: ck, interval: 10}'
+    more="${more/eod_token: 256/eod_token: 256, validation_fraction: 0.1, validation_interval: 5, validation_steps: 1}"
+    for layout in "2 1" "1 2" "4 1" "2 2"; do
+        set -- $layout
+        recipe "$1" "$2" "$training" "$more" >r.yaml
+        rm -rf ck
+        ranks $(($1 * $2)) --recipe r.yaml >out || { cat err; false; }
+        curve >plain
+        MUSTER_EARLY=gather ranks $(($1 * $2)) --recipe r.yaml >out || { cat err; false; }
+        curve | diff - plain
+        rm -rf ck
+        MUSTER_EARLY=gather,norm ranks $(($1 * $2)) --recipe r.yaml >out || { cat err; false; }
+        curve >early
+        same early plain 1e-6
+        rm -rf ck/step-00000020
+        MUSTER_EARLY=gather,norm ranks $(($1 * $2)) --recipe r.yaml --resume ck >out || { cat err; false; }
+        curve >again
+        tail -n 10 early | diff - again
+    done
+    recipe 2 1 | sed 's/preset: tiny/preset: tiny, tied: true/' >r.yaml
+    ranks 2 --recipe r.yaml >out
+    curve >plain
+    MUSTER_EARLY=gather,norm ranks 2 --recipe r.yaml >out
+    curve | diff - plain
+}
