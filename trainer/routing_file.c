@@ -194,6 +194,7 @@ int routing_save(const char *path, const struct routing_counts *c,
 }
 
 /* --- with a run ------------------------------------------------------------------- */
+/* NOLINTNEXTLINE(readability-non-const-parameter): the path becomes ours */
 void routing_record_open(struct routing_recorder *r, char *path, const struct model *m)
 {
     *r = (struct routing_recorder){
