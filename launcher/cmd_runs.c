@@ -89,9 +89,9 @@ static void add_number(struct table *t, const struct js *o, const char *key,
     table_add(t, "%s", text);
 }
 
-static const char *simulated(const struct js *result)
+static const char *simulated(const struct js *row)
 {
-    return js_get_bool(result, "simulated", 0) ? ", simulated" : "";
+    return js_get_bool(row, "simulated", 0) ? ", simulated" : "";
 }
 
 static void add_run(struct table *t, const struct js *run)
@@ -100,9 +100,10 @@ static void add_run(struct table *t, const struct js *run)
 
     table_add(t, "%s", js_str(run, "id", "?"));
     if (str_eq(js_str(run, "state", ""), "pending"))
-        table_add(t, "pending, %s", js_str(run, "reason", "submitted"));
+        table_add(t, "pending, %s%s", js_str(run, "reason", "submitted"),
+                  simulated(run));
     else
-        table_add(t, "%s%s", js_str(run, "state", "?"), simulated(result));
+        table_add(t, "%s%s", js_str(run, "state", "?"), simulated(run));
     table_add(t, "%lld", (long long)js_get_int(run, "world", 0));
     add_when(t, js_get_real(run, "started", 0));
     add_duration(t, run);
@@ -118,8 +119,7 @@ static void add_climb(struct table *t, const struct js *climb)
     size_t n = js_len(rungs);
 
     table_add(t, "%s", js_str(climb, "id", "?"));
-    table_add(t, "climb, %s%s", js_str(climb, "state", "?"),
-              simulated(js_get(climb, "result")));
+    table_add(t, "climb, %s%s", js_str(climb, "state", "?"), simulated(climb));
     if (n)
         table_add(t, "%lld", (long long)js_get_int(js_at(rungs, n - 1), "gpus", 0));
     else

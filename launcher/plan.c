@@ -114,6 +114,11 @@ static struct js *flops_json(const struct recipe *r)
     return o;
 }
 
+int plan_is_simulated(const struct plan *p)
+{
+    return p->topology->simulated || p->recipe.cluster.device == DEVICE_SIM;
+}
+
 struct js *plan_json(const struct plan *p)
 {
     struct js *o = js_document("plan"), *placed;
@@ -121,7 +126,7 @@ struct js *plan_json(const struct plan *p)
     struct js *value;
 
     js_put_str(o, "recipe", p->recipe.name);
-    js_put_bool(o, "simulated", p->topology->simulated);
+    js_put_bool(o, "simulated", plan_is_simulated(p));
     js_put_str(o, "topology", p->topology->source);
     js_put_int(o, "params_total", model_params_total(&p->recipe.model));
     js_put_int(o, "params_active", model_params_active(&p->recipe.model));

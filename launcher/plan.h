@@ -37,6 +37,8 @@ void plan_release(struct plan *p);
 int plan_too_large(const struct plan *p);
 
 /* all_ranks 0: of many alike nodes only the first and the last are listed. */
+/* The machines are a specification, or the ranks compute nothing. */
+int plan_is_simulated(const struct plan *p);
 void plan_print(const struct plan *p, int all_ranks, FILE *fp);
 struct js *plan_json(const struct plan *p); /* the `plan` schema */
 

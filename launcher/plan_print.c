@@ -147,7 +147,9 @@ static void print_predicted(const struct plan *p, FILE *fp)
     const struct prediction *x = &p->predicted;
 
     fprintf(fp, "predicted (not measured%s)\n",
-            p->topology->simulated ? "; the machines are simulated" : "");
+            p->topology->simulated ? "; the machines are simulated"
+            : plan_is_simulated(p) ? "; the ranks are simulated"
+                                   : "");
     fprintf(fp, "  %.1f tokens/s/GPU", x->tokens_per_s_per_gpu);
     if (x->peak_known)
         fprintf(fp, ", MFU %.1f %% (reference), %.1f %% (causal)", x->mfu_reference,
@@ -180,7 +182,7 @@ static void print_commands(const struct plan *p, FILE *fp)
 void plan_print(const struct plan *p, int all_ranks, FILE *fp)
 {
     fprintf(fp, "plan      %s on %s%s\n", p->recipe.name, p->topology->source,
-            p->topology->simulated ? " (simulated)" : "");
+            plan_is_simulated(p) ? " (simulated)" : "");
     print_model(p, fp);
     print_batch(p, fp);
     if (all_ranks || p->placement->n_nodes < 4)

@@ -165,7 +165,7 @@ void report_run_print(const struct js *run, FILE *fp)
 {
     const char *reason = js_str(run, "reason", NULL);
 
-    const char *sim = js_get_bool(js_get(run, "result"), "simulated", 0)
+    const char *sim = js_get_bool(run, "simulated", 0)
                           ? "; simulated: no figure here was measured"
                           : "";
 

@@ -17,6 +17,7 @@
 #include "launcher/run_state.h"
 #include "launcher/store.h"
 #include "launcher/sweep.h"
+#include "recipes/recipe.h"
 #include "topology/place.h"
 
 enum { READER_MS = 5000 };
@@ -94,6 +95,11 @@ static void conclude(struct run *run, struct run_result *r)
     err_release(&err);
     js_free(o);
     store_note_end(r);
+}
+
+int run_is_simulated(const struct run_request *q)
+{
+    return q->recipe && !q->command && q->recipe->cluster.device == DEVICE_SIM;
 }
 
 int run_execute(const struct run_request *q, struct run_result *result, struct err *err)

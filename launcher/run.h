@@ -106,6 +106,9 @@ struct run_result {
     int requeued;       /* the batch job goes on from there by itself */
 };
 
+/* Are its ranks such as compute nothing (trainer/sim.h)? */
+int run_is_simulated(const struct run_request *q);
+
 /* 0 when the run could be started and ended somehow (see result->status), -1
  * when it could not be tried.  result is filled on 0: run_result_release(). */
 int run_execute(const struct run_request *q, struct run_result *result,

@@ -9,7 +9,7 @@
 
 #define CLIMB_COLUMNS                                                        \
     "id, name, state, process, started, ended, recipe, climbs.fingerprint, " \
-    "options AS options_json, result AS result_json"
+    "options AS options_json, result AS result_json, " STORE_SIMULATED
 
 int store_climb_start(struct store *s, const struct store_climb *c, struct err *err)
 {

@@ -9,9 +9,13 @@ struct err;
 struct js;
 
 /* Of a row of runs, as readers get it. */
+/* Of ranks that compute nothing, by a line of recipe_text(): 'true' or 'false'. */
+#define STORE_SIMULATED                                                          \
+    "CASE WHEN instr(recipe, char(10) || '  device: sim' || char(10)) > 0 THEN " \
+    "'true' ELSE 'false' END AS simulated_json"
 #define STORE_RUN_COLUMNS                                                         \
     "id, climb, name, state, status, cause, reason, world, started, ended, dir, " \
-    "process, job, batch, result AS result_json"
+    "process, job, batch, result AS result_json, " STORE_SIMULATED
 
 /* Run one statement.  `types` has a letter for each ? of it: t (const char *, NULL
  * is null), i (int64_t), d (double, NaN is null).  Rows are thrown away.

@@ -29,6 +29,30 @@ sim() { recipe; run env MUSTER_SIM="time=0.01,$1" muster launch sim.yaml --gpus 
     grep -q '"event": *"step".*"simulated": *true' "$MUSTER_HOME"/runs/*/events.jsonl
 }
 
+@test "sim: runs, report and plan mark what is simulated, from the start and when it fails" {
+    recipe
+    MUSTER_SIM=time=0.001,crash=3@2 muster launch sim.yaml --gpus 8 >out 2>&1 || true
+    run muster runs
+    has 'failed, simulated'
+    run muster report
+    has 'failed, 8 ranks; simulated: no figure here was measured'
+    grep -q '"simulated": true' "$MUSTER_HOME"/runs/*/result.json
+    MUSTER_SIM=time=50 muster launch sim.yaml --gpus 8 >out 2>&1 3>&- &
+    pid=$!
+    for _ in $(seq 100); do muster runs | grep -q running && break; sleep 0.1; done
+    run muster runs
+    has 'running, simulated'
+    [ "$(muster runs --json | jq -c '[.runs[].simulated]')" = '[true,true]' ]
+    muster stop last
+    wait $pid || true
+    muster launch --gpus 2 -- true
+    [ "$(muster runs --json | jq -c '[.runs[].simulated]')" = '[false,true,true]' ]
+    run muster plan sim.yaml --gpus 8
+    has '(simulated)'
+    has 'the ranks are simulated'
+    [ "$(muster plan sim.yaml --gpus 8 --json | jq .simulated)" = true ]
+}
+
 @test "sim: the same seed makes the same numbers, another seed others" {
     for seed in 5 5 6; do
         sim seed=$seed 8 --quiet
