@@ -11,11 +11,6 @@
 #include "recipes/recipe.h"
 #include "topology/place.h"
 
-static int is_simulated(const struct run_request *q)
-{
-    return q->recipe && !q->command && q->recipe->cluster.device == DEVICE_SIM;
-}
-
 static void send_start(struct run *run, int rank)
 {
     struct slurm *s = run->backend_data;
@@ -32,9 +27,9 @@ static void send_start(struct run *run, int rank)
     rank_env_finish(&env, &s->start);
     st.env = (struct strlist){ .item = env.item, .n = env.n };
     st.cpus = (char *)run->plan[rank].cpus;
-    st.net = run->q->placement->n_nodes == 1 || is_simulated(run->q) ? TASK_NET_NONE
-             : run->q->command                                       ? TASK_NET_NAMES
-                                                                     : TASK_NET_LOOK;
+    st.net = run->q->placement->n_nodes == 1 || run_is_simulated(run->q) ? TASK_NET_NONE
+             : run->q->command ? TASK_NET_NAMES
+                               : TASK_NET_LOOK;
     st.bind = run->q->no_bind               ? TASK_BIND_NONE
               : rank_uses_gpu(run->q, rank) ? TASK_BIND_GPU
                                             : TASK_BIND_SHARE;
@@ -46,17 +41,24 @@ void slurm_take_master(struct run *run, const struct js *about)
 {
     struct slurm *s = run->backend_data;
 
+    if (!run->q->command)
+        return;
     slurm_master_take(run->q, about, &s->master);
     if (s->master.port)
         s->start.master_port = s->master.port;
-    if (*s->master.addr && !getenv("MASTER_ADDR") && run->q->command)
+    if (*s->master.addr && !getenv("MASTER_ADDR"))
         log_info("MASTER_ADDR is %s: %s", s->master.addr, s->master.why);
 }
 
+/* A recipe's ranks meet by PMIx and need no MASTER_PORT: they start as they come. */
 void slurm_begin(struct run *run, int rank)
 {
     struct slurm *s = run->backend_data;
 
+    if (!run->q->command) {
+        send_start(run, rank);
+        return;
+    }
     for (int r = 1; rank == 0 && r < run->world; r++)
         if (s->there[r] && !run->rank[r].proc.ended)
             send_start(run, r);
