@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "launcher/cmd.h"
 #include "launcher/machines.h"
+#include "launcher/slurm_source.h"
 #include "topology/emit.h"
 #include "topology/fabric.h"
 #include "topology/topology.h"
@@ -25,7 +26,8 @@ static const struct argp_option table[] = {
       "where to look: sysfs[:ROOT] (this host and its driver, the default), nvml, "
       "spec:FILE, json:FILE, ncclxml:FILE (NCCL_TOPO_DUMP_FILE), smi:FILE (nvidia-smi "
       "topo -m), slurmconf:FILE (topology.conf, topology.yaml, scontrol show topology), "
-      "cliques:FILE (NODE ClusterUUID.CliqueId), ibnet:FILE (ibnetdiscover); a second one adds what the first has "
+      "slurm[:PARTITION] (what the Slurm here knows), cliques:FILE (NODE ClusterUUID.CliqueId), ibnet:FILE "
+      "(ibnetdiscover); a second one adds what the first has "
       "not", 0 },
     MACHINES_OPTIONS(0),
     { "format", 'f', "FORMAT", 0,
@@ -127,6 +129,14 @@ static int ask_hosts(const struct machines_ask *ask, struct topology **out,
     return 0;
 }
 
+/* Slurm is asked by the launcher; all others read files and this host. */
+static int read_source(const char *text, struct topology **out, struct err *err)
+{
+    if (str_eq(text, "slurm") || strncmp(text, "slurm:", 6) == 0)
+        return topology_from_slurm(text[5] ? text + 6 : "", out, err);
+    return topology_from_source(text, out, err);
+}
+
 static int read_sources(const struct options *o, struct topology **out, struct err *err)
 {
     const struct strlist *sources = &o->sources;
@@ -135,11 +145,11 @@ static int read_sources(const struct options *o, struct topology **out, struct e
     if (!hosts && sources->n == 0)
         return topology_from_source("sysfs", out, err);
     if (hosts ? ask_hosts(&o->where, out, err)
-              : topology_from_source(sources->item[0], out, err))
+              : read_source(sources->item[0], out, err))
         return -1;
     for (int i = !hosts; i < sources->n; i++) {
         struct topology *more = NULL;
-        int rc = topology_from_source(sources->item[i], &more, err);
+        int rc = read_source(sources->item[i], &more, err);
         if (rc == 0)
             rc = topology_merge(*out, more, err);
         topology_free(more);

@@ -99,13 +99,10 @@ int slurm_cmd_run(char *const argv[], const char *name, int timeout_ms, struct s
 {
     struct cmd_run c = { .fd = { -1, -1 } };
     int rc = spawn(&c, argv, err), raw = -1;
+    const char *last;
 
     if (rc == 0)
         raw = finish(&c, clock_ms() + timeout_ms);
-    if (rc == 0 && raw < 0)
-        rc = err_set(err, ERR_TIMEOUT,
-                     "%s does not answer within %d s: is Slurm's controller up?", name,
-                     timeout_ms / 1000);
     if (c.pid > 0) {
         kill(c.pid, SIGKILL);
         waitpid(c.pid, NULL, 0);
@@ -113,10 +110,15 @@ int slurm_cmd_run(char *const argv[], const char *name, int timeout_ms, struct s
     for (int i = 0; i < 2; i++)
         if (c.fd[i] >= 0)
             close(c.fd[i]);
+    last = last_line(&c.text[1]);
+    if (rc == 0 && raw < 0)
+        rc = err_set(err, ERR_TIMEOUT,
+                     "%s does not answer within %d s: is Slurm's controller up?%s%s",
+                     name, timeout_ms / 1000, *last ? " Its last words: " : "", last);
     if (rc == 0)
         *status = WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);
     str_add(out, c.text[0].text ? c.text[0].text : "", c.text[0].len);
-    str_adds(words, last_line(&c.text[1]));
+    str_adds(words, last);
     str_release(&c.text[0]);
     str_release(&c.text[1]);
     return rc;

@@ -164,15 +164,15 @@ int slurm_place_read(struct slurm_place *out, struct err *err)
     struct strlist nodes = { 0 };
     struct slurm_place p;
 
-    if (!slurm_is_inside() || !list)
-        return err_set(err, ERR_MISSING,
-                       "there is no Slurm allocation here (SLURM_JOB_ID, "
-                       "SLURM_JOB_NODELIST)");
-    if (said("SLURM_HET_SIZE"))
+    if (slurm_is_inside() && said("SLURM_HET_SIZE"))
         return err_set(err, ERR_USAGE,
                        "job %s is heterogeneous (SLURM_HET_SIZE is %s): muster runs in "
                        "jobs of one component",
                        said("SLURM_JOB_ID"), said("SLURM_HET_SIZE"));
+    if (!slurm_is_inside() || !list)
+        return err_set(err, ERR_MISSING,
+                       "there is no Slurm allocation here (SLURM_JOB_ID, "
+                       "SLURM_JOB_NODELIST)");
     if (hostlist_expand(list, &nodes, err) < 0)
         return err_wrap(err, "SLURM_JOB_NODELIST");
     slurm_place_init(&p, said("SLURM_JOB_ID"), list, &nodes);

@@ -199,8 +199,7 @@ static int gpus_of(const char *gres_text)
     return n > 0 && n <= 1024 ? (int)n : 0;
 }
 
-/* Have two lists with commas a word in common? */
-static int have_common(const char *a, const char *b)
+int slurm_lists_meet(const char *a, const char *b)
 {
     for (; a && *a; a += strcspn(a, ","), a += *a == ',')
         for (const char *p = b; p && *p; p += strcspn(p, ","), p += *p == ',')
@@ -224,7 +223,8 @@ static int most_gpus(const struct recipe *r, int *most, struct err *err)
         int n = gpus_of(slurm_record_get(&nodes.record[i], "Gres"));
         if (n > *most &&
             (!*partition ||
-             have_common(slurm_record_get(&nodes.record[i], "Partitions"), partition)))
+             slurm_lists_meet(slurm_record_get(&nodes.record[i], "Partitions"),
+                              partition)))
             *most = n;
     }
     if (rc == 0)

@@ -27,6 +27,9 @@ int slurm_batch_options(const struct recipe *r, int world, struct strlist *out,
  * container. */
 void slurm_step_options(const struct recipe *r, struct strlist *out);
 
+/* Have two lists with commas, such as partitions, a word in common?  NULL is empty. */
+int slurm_lists_meet(const char *a, const char *b);
+
 /* Why libslurm cannot be asked for the job: an option of cluster.slurm.args, or a
  * variable that only salloc reads; NULL: it can.  The caller's to free(). */
 char *slurm_needs_salloc(const struct recipe *r);

@@ -87,3 +87,19 @@ load lib
         [ "$(muster nodes fold "$names")" = "$(scontrol show hostlist "$names")" ]
     done
 }
+
+@test "nodes: lists of any size take bounded time and memory" {
+    # 400 MB of address space, 10 s each on a loaded machine
+    for list in 'n[0-65535][0-65535]' 'x[0-65535],y[0-65535],z' 'n[1-99999999999999999999]' \
+        "$(printf 'n[0-9]%.0s' 1 2 3 4 5 6 7 8 9)" "n$(printf '[0-9]%.0s' 1 2 3 4 5 6 7 8)" \
+        "$(printf 'a%.0s' $(seq 1 60000))"; do
+        run bash -c 'ulimit -v 400000; exec timeout 10 muster nodes count "$1"' - "$list"
+        status 2
+    done
+    run bash -c 'ulimit -v 400000; seq -f "n%.0f" 0 131071 | timeout 20 muster nodes fold -'
+    status 0
+    [ "$output" = 'n[0-131071]' ] || [ "$output" = 'n[0-65535],n[65536-131071]' ] || has 'n[0-'
+    run bash -c 'ulimit -v 400000; seq -f "n%.0f" 0 131072 | timeout 20 muster nodes count -'
+    status 2
+    has 'more than'
+}

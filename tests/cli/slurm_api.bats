@@ -339,3 +339,88 @@ C
     grepped 'is done, 16 ranks' out
     until_true 30 no_jobs
 }
+
+@test "B07: topo --source slurm shows nodes, GPUs, leaves, and what cannot be used" {
+    here
+    for way in '' off; do
+        export MUSTER_LIBSLURM=$way
+        scontrol update NodeName=n2 Reason='xid 79' State=DRAIN
+        run muster topo --source slurm
+        status 0
+        has 'topology from slurm: 2 nodes'
+        has '7 B200'
+        has 'leaf leaf1'
+        has 'fail  n2: cannot be used: it is drain'
+        has 'xid 79'
+        scontrol update NodeName=n2 State=RESUME
+        muster topo --source slurm:batch --json >"topo.${way:-library}"
+        run muster topo --source slurm:none
+        status 1
+    done
+    jq -e '.nodes | length == 2 and all(.[]; .gpus | length == 8)' topo.off
+    cmp topo.library topo.off
+    muster topo --source slurm --format slurm-conf >made.conf
+    muster topo --source slurmconf:made.conf | grep -q 'leaf  2: leaf0 .. leaf1'
+}
+
+@test "slurm: what --dry-run prints is what is run, byte for byte" {
+    here
+    mkdir bin
+    # programs in the place of Slurm's note their words
+    for p in srun salloc; do
+        printf '#!/bin/sh\nprintf "<%%s>\\n" "$@" >"%s"\nexit 1\n' "$T/$p.words" >bin/$p
+        chmod 755 bin/$p
+        touch $p.words && chmod 666 $p.words
+    done
+    set -- --set 'cluster.slurm.account=my "lab"' --set 'cluster.slurm.args=["--comment=it''s $HOME", --mpi=pmix]' \
+        --set 'cluster.slurm.setup=[]'
+    export MUSTER_LIBSLURM=off
+    PATH="$T/bin:$PATH" timeout 60 muster launch sim.yaml --gpus 16 --dry-run "$@" >dry
+    PATH="$T/bin:$PATH" launch "$@"
+    status 1
+    cp salloc.words run.words
+    # the printed line, read by a shell, gives the same words
+    PATH="$T/bin:$PATH" sh -c "$(sed -n 2p dry)" || true
+    cmp salloc.words run.words
+    grep -qxF '<--account=my "lab">' run.words
+    # inside an allocation: the step
+    cat >inside <<S
+#!/bin/sh
+muster launch sim.yaml --gpus 16 --dry-run "\$@" >dry.inside
+PATH="$T/bin:\$PATH" muster launch sim.yaml --gpus 16 --quiet "\$@"
+exit 0
+S
+    chmod 755 inside
+    unset MUSTER_LIBSLURM
+    run timeout 60 salloc -Q -N2 --gres=gpu:8 ./inside "$@"
+    cp srun.words run.words
+    PATH="$T/bin:$PATH" sh -c "$(grep ' srun --jobid=' dry.inside)" || true
+    cmp srun.words run.words
+    grep -q '<--jobid=[0-9]*>' run.words
+}
+
+@test "slurm: a controller that is away is said within the deadline, in both ways" {
+    here
+    sed 's/^SlurmctldPort=.*/SlurmctldPort=1/' "$SLURM_CONF" >away.conf
+    chmod 644 away.conf
+    for way in '' off; do
+        start=$SECONDS
+        SLURM_CONF="$T/away.conf" MUSTER_LIBSLURM=$way MUSTER_SLURM_TIMEOUT=3s \
+            run timeout 50 muster launch sim.yaml --gpus 16
+        status 5
+        has 'does not answer within 3 s: is Slurm'
+        [ $((SECONDS - start)) -lt 20 ]
+    done
+    # no configuration at all: libslurm ends its process, and not ours
+    SLURM_CONF="$T/none.conf" MUSTER_SLURM_TIMEOUT=3s run timeout 50 muster launch sim.yaml --gpus 16
+    status 5
+    has 'cannot stat file'
+}
+
+@test "B14: a real job of two components is refused, whichever of them it is" {
+    here
+    run timeout 60 salloc -Q -N1 --gres=gpu:8 : -N1 --gres=gpu:8 muster launch sim.yaml --gpus 8 \
+        --set cluster.backend=auto
+    status 2
+    has 'is heterogeneous'
+}

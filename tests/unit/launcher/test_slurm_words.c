@@ -4,8 +4,11 @@
 #include "base/str.h"
 #include "launcher/slurm_options.h"
 #include "launcher/slurm_reason.h"
+#include "launcher/slurm_setup.h"
+#include "launcher/slurm_source.h"
 #include "launcher/slurm_wait.h"
 #include "recipes/recipe.h"
+#include "topology/topology.h"
 
 static void set(struct recipe *r, const char *key, const char *text)
 {
@@ -161,12 +164,83 @@ static void test_job_record(void **state)
     assert_int_equal(slurm_wait_read(&w, "scontrol says something else\n"), -1);
 }
 
+static struct topology *nodes(int n)
+{
+    struct topology *t = topology_new("slurm", 0);
+
+    for (int i = 0; i < n; i++)
+        snprintf(topology_add_node(t)->name, 64, "n%d", i + 1);
+    return t;
+}
+
+static void test_setup_on_nodes(void **state)
+{
+    struct topology *t = nodes(12);
+    struct err err = ERR_INIT;
+    struct str all = STR_INIT;
+
+    (void)state;
+    for (int i = 1; i <= 12; i++)
+        str_addf(&all, "muster-setup n%d 0 fine\n", i);
+    assert_ok(slurm_setup_judge(t, "prepare", all.text, 0, "", &err), &err);
+    /* n1 is not n10, n11, n12, and lines of others are not reports */
+    assert_err(slurm_setup_judge(t, "prepare", strchr(all.text, '\n') + 1, 1, "", &err),
+               &err, ERR_TIMEOUT, "prepare is not done in time on n1");
+    str_addf(&all, "x muster-setup n3 9 no\n");
+    assert_ok(slurm_setup_judge(t, "prepare", all.text, 0, "", &err), &err);
+    str_clear(&all);
+    str_adds(&all, "muster-setup n11 139 \nmuster-setup n2 7 disk is full\n");
+    assert_err(slurm_setup_judge(t, "prepare", all.text, 0, "", &err), &err, ERR_FAILED,
+               "prepare failed on n2, n11: status 7: disk is full");
+    assert_err(slurm_setup_judge(t, "prepare", NULL, 0, "srun: no", &err), &err,
+               ERR_FAILED,
+               "did not end on n1, n2, n3, n4, n5, n6, n7, n8 and 4 more: srun said: "
+               "srun: no");
+    str_release(&all);
+    topology_free(t);
+}
+
+static void test_nodes_of_the_cluster(void **state)
+{
+    static const char text[] =
+        "NodeName=a CPUTot=64 ThreadsPerCore=2 Sockets=2 RealMemory=1000\n"
+        "   Gres=gpu:h100:4(S:0-1),gpu:h200_3g.71gb:6,nvme:1\n   State=IDLE+DRAIN\n"
+        "   Partitions=x,long \n   Reason=xid 79 [root@now]\n\n"
+        "NodeName=b CPUTot=8 Sockets=1\n   Gres=(null)\n   State=DOWN*\n"
+        "   Partitions=x \n\n"
+        "NodeName=c CPUTot=8\n   State=MIXED\n   Partitions=longer \n";
+    struct err err = ERR_INIT;
+    struct topology *t;
+
+    (void)state;
+    assert_ok(topology_from_slurm_nodes(text, strlen(text), NULL, &t, &err), &err);
+    assert_int_equal(t->n_nodes, 3);
+    assert_int_equal(t->nodes[0].n_gpus, 4); /* slices are none */
+    assert_string_equal(t->nodes[0].gpus[3].name, "H100");
+    assert_int_equal(t->nodes[0].cores, 32);
+    assert_int_equal(t->nodes[0].memory_bytes, 1000LL << 20);
+    assert_int_equal(t->n_findings, 2);
+    assert_string_equal(t->findings[0].object, "a");
+    assert_non_null(strstr(t->findings[0].text, "xid 79"));
+    assert_string_equal(t->findings[1].object, "b");
+    topology_free(t);
+    assert_ok(topology_from_slurm_nodes(text, strlen(text), "long,y", &t, &err), &err);
+    assert_int_equal(t->n_nodes, 1);
+    topology_free(t);
+    assert_err(topology_from_slurm_nodes(text, strlen(text), "lon", &t, &err), &err,
+               ERR_FAILED, "no nodes in partition lon");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_job_and_step), cmocka_unit_test(test_refused_options),
-        cmocka_unit_test(test_who_asks),     cmocka_unit_test(test_reasons),
+        cmocka_unit_test(test_job_and_step),
+        cmocka_unit_test(test_refused_options),
+        cmocka_unit_test(test_who_asks),
+        cmocka_unit_test(test_reasons),
         cmocka_unit_test(test_job_record),
+        cmocka_unit_test(test_setup_on_nodes),
+        cmocka_unit_test(test_nodes_of_the_cluster),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
