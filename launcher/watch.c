@@ -20,10 +20,13 @@ struct rank {
     struct watch_plan plan;
     int arrived, connected, finalized, ended, failed;
     int status, signo;
+    int missing;       /* the verdict is that it was not there */
     int aborted;       /* called PMIx_Abort */
     double error_time; /* of its "error" event; HUGE_VAL: none */
     int error_code;
     int because_of; /* the rank that its "error" event blames; -1: none */
+    int of_peer;    /* its "error" is that some other rank is gone */
+    int64_t step;   /* the last it told of; -1: none */
     char *said;     /* text of the abort or error event */
     char *last_words;
     int64_t seen; /* last sign of life */
@@ -52,6 +55,7 @@ struct watch *watch_new(const struct watch_config *c, int64_t now)
         w->rank[r].plan = c->rank[r];
         w->rank[r].error_time = HUGE_VAL;
         w->rank[r].because_of = -1;
+        w->rank[r].step = -1;
         w->rank[r].seen = now;
     }
     if (c->expect_arrival)
@@ -122,6 +126,7 @@ static void note_error(struct rank *r, const struct js *e)
     r->error_time = js_get_real(e, "t", 0);
     r->error_code = (int)js_get_int(e, "code", 0);
     r->because_of = (int)js_get_int(e, "because_of", -1);
+    r->of_peer = js_get_bool(e, "of_peer", 0);
     free(r->said);
     r->said = xstrdup(js_str(e, "text", ""));
 }
@@ -132,6 +137,7 @@ void watch_event(struct watch *w, int rank, const struct js *e, int64_t now)
     struct rank *r = &w->rank[rank];
 
     r->seen = now;
+    r->step = js_get_int(e, "step", r->step);
     if (str_eq(name, "arrive"))
         arrive(w, rank, js_str(e, "stage", "?"), now);
     else if (str_eq(name, "place"))
@@ -170,6 +176,8 @@ void watch_shift(struct watch *w, int64_t ms)
 /* Of two failed ranks, did `a` fail before `b`, as far as one can tell? */
 static int came_first(const struct rank *a, const struct rank *b)
 {
+    if (a->of_peer != b->of_peer)
+        return b->of_peer;
     if (a->error_time < HUGE_VAL || b->error_time < HUGE_VAL)
         return a->error_time < b->error_time;
     if (a->aborted != b->aborted)
@@ -215,14 +223,14 @@ static int first_failed(const struct watch *w)
     return first;
 }
 
-/* The failed rank that `first` blames, else `first`; -1: it is to fail soon. */
+/* The failed rank that `first` blames, else `first`; -1: another is to fail soon. */
 static int root_of(struct watch *w, int first, int64_t now)
 {
-    int root = w->rank[first].because_of;
+    int root = w->rank[first].because_of, known = root >= 0 && root < w->c.world;
 
-    if (root < 0 || root >= w->c.world)
+    if (!known && !w->rank[first].of_peer)
         return first;
-    if (w->rank[root].failed)
+    if (known && w->rank[root].failed)
         return root;
     if (!w->blamed_until)
         w->blamed_until = now + BLAMED_MS;
@@ -250,13 +258,16 @@ static const struct watch_verdict *judge_exits(struct watch *w, int64_t now)
     return say(w, f->status ? f->status : ERR_FAILED, cause, first, &s);
 }
 
-static void add_who(const struct watch *w, int rank, int n, struct str *s)
+static void add_who(struct watch *w, int rank, int n, struct str *s)
 {
-    const struct rank *r = &w->rank[rank];
+    struct rank *r = &w->rank[rank];
 
+    r->missing = 1;
     str_addf(s, "%srank %d on %s", n ? ", " : "", rank, r->plan.host);
     if (r->ended)
         str_addf(s, " (ended with status %d)", r->status);
+    else if (r->step >= 0)
+        str_addf(s, " (last step %lld)", (long long)r->step);
 }
 
 static const struct watch_verdict *judge_meeting(struct watch *w, int64_t now)
@@ -322,6 +333,11 @@ const struct watch_verdict *watch_judge(struct watch *w, int64_t now)
     if (!v && w->c.silence_timeout_ms > 0)
         v = judge_silence(w, now);
     return v;
+}
+
+int watch_misses(const struct watch *w, int rank)
+{
+    return w->rank[rank].missing;
 }
 
 int64_t watch_next(const struct watch *w)

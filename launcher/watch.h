@@ -7,13 +7,15 @@
  *             signal, calls PMIx_Abort, or leaves PMIx without PMIx_Finalize.
  *             Of several that are seen at once: the earliest "error" event, then
  *             an abort, then a signal, then the lowest rank.  When its "error"
- *             event blames another rank, that one, which has 2 s to fail too.
+ *             event blames another rank, that one, which has 2 s to fail too; so has
+ *             any other when the event only says that some rank is gone ("of_peer").
  *   meeting   Opens when the first rank arrives somewhere (an "arrive" event, or
  *             PMIx_Init, which a rank joins by connecting) and is complete when
  *             all have.  One that stays open for meet_timeout_ms is a hang: the
  *             ranks that are missing are named with their hosts (case C20).  With
  *             expect_arrival the clock runs from the start, not the first arrival.
- *   silence   No event and no output of a rank that runs, for silence_timeout_ms.
+ *   silence   No event and no output of a rank that runs, for silence_timeout_ms; the
+ *             rank is named with the last step it told of.
  *   place     What ranks report is what the plan says (host, GPU, CPUs); the same
  *             host name with two boot ids (C19), one GPU in two ranks (C16). */
 #ifndef LAUNCHER_WATCH_H
@@ -65,6 +67,8 @@ void watch_shift(struct watch *w, int64_t ms);
 /* NULL while all is well; once set, the verdict stays.  Call it when everything
  * that is known so far was fed. */
 const struct watch_verdict *watch_judge(struct watch *w, int64_t now);
+/* After a verdict of a hang: was the rank missing, or silent? */
+int watch_misses(const struct watch *w, int rank);
 /* The next time watch_judge() could change its mind by time alone; -1 never. */
 int64_t watch_next(const struct watch *w);
 

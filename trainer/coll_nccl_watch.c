@@ -5,9 +5,12 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/js.h"
+#include "trainer/heartbeat.h"
 #include "trainer/wireup.h"
 
 #pragma weak wireup_fence /* of the program that loaded this module */
+#pragma weak heartbeat_send
 
 enum {
     WATCH_US = 100000,    /* between two looks */
@@ -63,6 +66,21 @@ static void overdue(struct hub *h, const struct coll *c, const struct coll_req *
     abort_all(h); /* wakes the host, which finds the device's error */
 }
 
+/* NCCL's async error that a peer is gone: the launcher shall look for who that is, and
+ * not name the rank that noticed. */
+static void tell_of_peer(ncclResult_t async, const struct err *why)
+{
+    struct js *o;
+
+    if (async != ncclRemoteError || !heartbeat_send)
+        return;
+    o = js_object();
+    js_put_int(o, "code", (int)why->code);
+    js_put_str(o, "text", err_text(why));
+    js_put_bool(o, "of_peer", 1);
+    heartbeat_send("error", o);
+}
+
 /* The lock is held. */
 static void look_at(struct hub *h, struct coll *c)
 {
@@ -86,6 +104,7 @@ static void look_at(struct hub *h, struct coll *c)
         struct err e = ERR_INIT;
 
         coll_nccl_failed(async, c->comm, c->what, &e);
+        tell_of_peer(async, &e);
         dev_fail(h->dev, e.code, "%s", err_text(&e));
         err_release(&e);
         abort_all(h);

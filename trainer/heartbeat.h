@@ -9,7 +9,8 @@
  *   step    {"step", ...}         a step is done; rank 0 adds its metrics
  *   alive   {"step"}              sent by a timer when nothing else was
  *   error   {"code","text"}       the rank is about to fail; with "because_of": a rank
- *                                 that failed before, and says why itself
+ *                                 that failed before, and says why itself; with
+ *                                 "of_peer" true: some rank is gone, it cannot say which
  *   done    {...}                 the rank finished well; rank 0 adds a summary */
 #ifndef TRAINER_HEARTBEAT_H
 #define TRAINER_HEARTBEAT_H

@@ -99,6 +99,51 @@ static void test_at_once_the_earliest_error(void **state)
     watch_free(w);
 }
 
+/* What NCCL says of a rank whose peer is gone. */
+static void test_who_only_noticed_is_not_named(void **state)
+{
+    static const char noticed[] =
+        "{\"event\":\"error\",\"t\":20.0,\"code\":4,\"text\":\"NCCL: remote process "
+        "exited\",\"of_peer\":true}";
+    struct watch *w = start(0, 0, 0);
+
+    (void)state;
+    say(w, 2, 1001, noticed);
+    watch_exit(w, 2, 4, 0, "");
+    assert_null(watch_judge(w, 1002));
+    assert_int_equal(watch_next(w), 3002);
+    watch_exit(w, 5, 137, 9, "");
+    assert_verdict(w, 1004, 137, "signal", 5,
+                   "rank 5 on gn02 died of signal 9 (Killed, not by muster: out of "
+                   "memory?)");
+    watch_free(w);
+    w = start(0, 0, 0); /* nobody else fails */
+    say(w, 2, 1001, noticed);
+    watch_exit(w, 2, 4, 0, "");
+    assert_null(watch_judge(w, 1002));
+    assert_verdict(w, 3002, 4, "rank", 2,
+                   "rank 2 on gn01 ended with status 4: NCCL: remote process exited");
+    watch_free(w);
+}
+
+static void test_a_silent_rank_has_a_last_step(void **state)
+{
+    struct watch *w = start(0, 5000, 0);
+
+    (void)state;
+    for (int r = 0; r < WORLD; r++)
+        say(w, r, 2000, "{\"event\":\"step\",\"step\":41}");
+    for (int r = 0; r < WORLD; r++)
+        if (r != 6)
+            say(w, r, 6999, "{\"event\":\"alive\",\"step\":42}");
+    assert_null(watch_judge(w, 6999));
+    assert_verdict(w, 7000, 5, "timeout", 6,
+                   "no sign of life for 5 s: rank 6 on gn02 (last step 41)");
+    for (int r = 0; r < WORLD; r++)
+        assert_int_equal(watch_misses(w, r), r == 6);
+    watch_free(w);
+}
+
 /* A rank that only follows another's failure ends first, as often as not. */
 static void test_the_blamed_rank_is_waited_for(void **state)
 {
@@ -312,6 +357,8 @@ int main(void)
         cmocka_unit_test(test_statuses_are_not_signals),
         cmocka_unit_test(test_at_once_the_earliest_error),
         cmocka_unit_test(test_the_blamed_rank_is_waited_for),
+        cmocka_unit_test(test_who_only_noticed_is_not_named),
+        cmocka_unit_test(test_a_silent_rank_has_a_last_step),
         cmocka_unit_test(test_abort_and_improper_end),
         cmocka_unit_test(test_missing_ranks),
         cmocka_unit_test(test_bound_there),
