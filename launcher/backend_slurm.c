@@ -65,6 +65,7 @@ static int on_hello(void *arg, int rank, const struct js *about)
     char *why = off_plan(run, rank, about);
 
     s->there[rank] = 1;
+    run->result->begun = memchr(s->there, 0, (size_t)run->world) == NULL;
     run_event_note(run, rank, "agent", js_ref((struct js *)about));
     if (why)
         run_end(run, ERR_FAILED, "start", rank, why);
@@ -113,14 +114,17 @@ static void take_signal(struct run *run, int rank, int signo)
 
 static void take_exit(struct run *run, int rank, const char *bytes, size_t n)
 {
+    const struct slurm *s = run->backend_data;
     struct js *o = NULL;
     int raw = W_EXITCODE(ERR_SYSTEM, 0);
 
     if (js_parse(bytes, n, "exit", &o, NULL) == 0)
         raw = (int)js_get_int(o, "wait_status", raw);
     js_free(o);
-    if (raw != 0)
+    if (raw != 0) {
+        slurm_fault_exit(s->fault, rank, raw);
         slurm_wait_for_others(run);
+    }
     run_rank_ended(run, rank, raw);
 }
 
@@ -128,9 +132,12 @@ static void on_frame(void *arg, int rank, enum task_frame type, const char *byte
                      size_t n)
 {
     struct run *run = arg;
+    const struct slurm *s = run->backend_data;
 
     if (run->rank[rank].proc.ended)
         return;
+    if (type == TASK_OUT || type == TASK_ERR)
+        slurm_fault_printed(s->fault, bytes, n);
     if (type == TASK_OUT)
         run_rank_bytes(run, rank, RUN_OUT, bytes, n);
     else if (type == TASK_ERR)
@@ -141,6 +148,8 @@ static void on_frame(void *arg, int rank, enum task_frame type, const char *byte
         take_failure(run, rank, bytes, n);
     else if (type == TASK_SIGNAL)
         take_signal(run, rank, task_frame_signal(bytes, n));
+    else if (type == TASK_PMIX && n == 1)
+        slurm_pmix(run, rank, bytes[0]);
     else if (type == TASK_GONE)
         slurm_gone(run, rank, bytes, n);
     else if (type == TASK_EXIT)
@@ -223,6 +232,7 @@ static int slurm_prepare(struct run *run, struct err *err)
     s->srun = (struct proc){ .out = -1, .err = -1, .event = -1, .report = -1 };
     s->there = xcalloc((size_t)run->world, 1);
     s->gone = xcalloc((size_t)run->world, 1);
+    s->pmix = xcalloc((size_t)run->world, 1);
     s->host = xcalloc((size_t)run->world, sizeof(*s->host));
     for (int r = 0; r < run->world; r++)
         s->host[r] = run_host(run, r);
@@ -261,6 +271,7 @@ static int make_start(struct run *run, const struct run_launch *l, struct err *e
     strlist_copy(&s->what.argv, &l->argv);
     s->what.program = xstrdup(l->program);
     s->what.cwd = getcwd(NULL, 0);
+    s->what.look_ms = slurm_pmix_look_ms(run);
     s->what.grace_ms = run->q->grace_ms > 0 ? run->q->grace_ms : RUN_GRACE_MS;
     return s->what.cwd ? 0 : err_set(err, ERR_SYSTEM, "the current folder: %m");
 }
@@ -438,6 +449,7 @@ static void slurm_close(struct run *run)
     slurm_ping_release(&s->ping);
     free(s->host);
     free(s->gone);
+    free(s->pmix);
     free(s->there);
     free(s->hostfile);
     free(s->log);

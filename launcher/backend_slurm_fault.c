@@ -15,6 +15,7 @@ enum {
     NAMED = 8,
     OTHERS_MS = 300,     /* after a bad end of a rank: who else? */
     SRUN_ENDS_MS = 3000, /* from TERM to KILL of an srun that waits for a lost node */
+    LOOK_MS = 5000,      /* at most, between looks whether a rank met its server */
     SRUN_LEAVES_MS = 500 /* all its tasks are over: it ends by itself */
 };
 
@@ -187,6 +188,71 @@ static void judge_start(struct run *run, int64_t now)
     str_release(&why);
 }
 
+/* ---- the meeting of programs that do not tell ---- */
+
+int slurm_pmix_look_ms(const struct run *run)
+{
+    int64_t limit = run->q->start_timeout_ms;
+
+    if (!run->q->command || limit <= 0)
+        return 0;
+    return limit / 4 > LOOK_MS ? LOOK_MS : (int)(limit / 4);
+}
+
+void slurm_pmix(struct run *run, int rank, int met)
+{
+    struct slurm *s = run->backend_data;
+
+    s->pmix[rank] = met ? PMIX_MET : PMIX_LEFT;
+    if (met && !s->met_at)
+        s->met_at = clock_ms();
+}
+
+/* Some are in PMIx, and some have never been: that is a meeting, until the last has
+ * left. */
+static int pmix_missing(const struct run *run)
+{
+    const struct slurm *s = run->backend_data;
+    int met = 0, missing = 0;
+
+    for (int r = 0; r < run->world; r++) {
+        met += s->pmix[r] == PMIX_MET && !run->rank[r].proc.ended;
+        missing += s->pmix[r] == PMIX_UNSEEN && !run->rank[r].proc.ended;
+    }
+    return met ? missing : 0;
+}
+
+static void judge_meeting(struct run *run, int64_t now)
+{
+    struct slurm *s = run->backend_data;
+    int64_t limit = run->q->start_timeout_ms;
+    struct str why = STR_INIT;
+    int missing, n = 0, one = -1;
+
+    if (!s->met_at || limit <= 0 || run->phase != RUN_GOING)
+        return;
+    missing = pmix_missing(run);
+    if (!missing)
+        s->met_at = 0;
+    if (!missing || now - s->met_at < limit)
+        return;
+    str_addf(&why,
+             "%d of %d ranks did not arrive at PMIx_Init within %.3g s: ", missing,
+             run->world, (double)limit / 1e3);
+    for (int r = 0; r < run->world; r++) {
+        if (s->pmix[r] != PMIX_UNSEEN || run->rank[r].proc.ended)
+            continue;
+        run->result->blamed[r] = 1;
+        one = r;
+        if (n++ < NAMED)
+            str_addf(&why, "%srank %d on %s", n > 1 ? ", " : "", r, run_host(run, r));
+    }
+    if (n > NAMED)
+        str_addf(&why, " and %d more", n - NAMED);
+    run_end(run, ERR_TIMEOUT, "timeout", n == 1 ? one : -1, why.text);
+    str_release(&why);
+}
+
 static void ping(struct run *run, int64_t now)
 {
     struct slurm *s = run->backend_data;
@@ -217,6 +283,7 @@ void slurm_tick(struct run *run, int64_t now)
 {
     judge(run, now);
     judge_start(run, now);
+    judge_meeting(run, now);
     let_go(run);
     ping(run, now);
     end_srun(run, now);

@@ -352,8 +352,11 @@ static void judge(struct run *run, int64_t now)
     int ripe = run->phase == RUN_GOING && !run->paused_at && now >= run->judge_after;
     const struct watch_verdict *v = ripe ? watch_judge(run->watch, now) : NULL;
 
-    if (v)
-        run_end(run, v->status, v->cause, v->culprit, v->reason);
+    if (!v)
+        return;
+    for (int r = 0; r < run->world; r++)
+        run->result->blamed[r] |= (char)watch_misses(run->watch, r);
+    run_end(run, v->status, v->cause, v->culprit, v->reason);
 }
 
 void run_loop(struct run *run)
@@ -367,9 +370,9 @@ void run_loop(struct run *run)
             dispatch(run, &e[i]);
         reap(run);
         now = clock_ms();
-        judge(run, now);
-        if (run->backend->tick)
+        if (run->backend->tick) /* it may know better what the watch sees */
             run->backend->tick(run, now);
+        judge(run, now);
         go_on_ending(run, now);
         hold_back(run, now);
         end_without_reader(run);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -22,6 +23,8 @@ struct slurm_fault {
     char *over;       /* [world] srun said that the task ended */
     int64_t due;
     int judged;
+    int own;                      /* a rank failed by itself */
+    int abort_rank, abort_status; /* of MPI_Abort; -1: none */
     int srun_pid, srun_signal;
     char cancelled[256]; /* what srun said of the end of the step, or "" */
     char failed[65];     /* the node whose failure srun reported, or "" */
@@ -33,6 +36,7 @@ struct slurm_fault *slurm_fault_new(int world, const char *const *host)
     struct slurm_fault *f = xcalloc(1, sizeof(*f));
 
     f->world = world;
+    f->abort_rank = -1;
     f->host = host;
     f->rank = xcalloc((size_t)world, sizeof(*f->rank));
     f->orphan = xcalloc((size_t)world, 1);
@@ -131,6 +135,45 @@ void slurm_fault_orphan(struct slurm_fault *f, int rank, int64_t now)
 {
     f->orphan[rank] = 1;
     wait_a_moment(f, now);
+}
+
+void slurm_fault_exit(struct slurm_fault *f, int rank, int wait_status)
+{
+    int killed = WIFSIGNALED(wait_status) &&
+                 (WTERMSIG(wait_status) == SIGKILL || WTERMSIG(wait_status) == SIGTERM);
+
+    (void)rank;
+    f->own |= wait_status != 0 && !killed;
+}
+
+/* The number behind `words` in bytes[n]; -1: they are not there. */
+static int number_behind(const char *bytes, size_t n, const char *words)
+{
+    const char *at = memmem(bytes, n, words, strlen(words));
+    size_t left = at ? n - (size_t)(at - bytes) - strlen(words) : 0;
+    char text[16];
+
+    if (!left)
+        return -1;
+    snprintf(text, sizeof(text), "%.*s", (int)(left < 15 ? left : 15),
+             at + strlen(words));
+    return (int)strtol(text, NULL, 10);
+}
+
+void slurm_fault_printed(struct slurm_fault *f, const char *bytes, size_t n)
+{
+    int rank = number_behind(bytes, n, "MPI_ABORT was invoked on rank "); /* Open MPI */
+    int status = number_behind(bytes, n, "with errorcode ");
+
+    if (rank < 0) { /* MPICH */
+        status =
+            number_behind(bytes, n, "application called MPI_Abort(MPI_COMM_WORLD, ");
+        rank = status < 0 ? -1 : number_behind(bytes, n, ") - process ");
+    }
+    if (rank < 0 || rank >= f->world || f->abort_rank >= 0)
+        return;
+    f->abort_rank = rank;
+    f->abort_status = status > 0 && status < 256 ? status : ERR_FAILED;
 }
 
 void slurm_fault_srun(struct slurm_fault *f, int pid, int signo, int64_t now)
@@ -280,6 +323,14 @@ static void of_stepd(struct slurm_fault *f, struct slurm_verdict *v)
 
 static void of_slurm(const struct slurm_fault *f, struct slurm_verdict *v)
 {
+    if (f->abort_rank >= 0) {
+        v->status = f->abort_status;
+        v->cause = "rank";
+        v->culprit = f->abort_rank;
+        str_addf(&v->reason, "rank %d on %s aborted with status %d (MPI_Abort)",
+                 f->abort_rank, f->host[f->abort_rank], f->abort_status);
+        return;
+    }
     v->status = 128 + SIGTERM;
     v->cause = "stopped";
     str_addf(&v->reason, "Slurm ended the step (scancel, time limit or preemption): %s",
@@ -352,6 +403,8 @@ int slurm_fault_judge(struct slurm_fault *f, int64_t now, struct slurm_verdict *
     if (f->judged || !f->due || now < f->due)
         return 0;
     f->judged = 1;
+    if (*f->cancelled && f->own && !f->srun_signal && f->abort_rank < 0)
+        return 0;
     if (f->srun_signal)
         of_srun(f, &v);
     else if (*f->failed)

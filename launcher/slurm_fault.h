@@ -6,7 +6,8 @@
  * judgement waits for SLURM_FAULT_MS after the first.  The first rule that fits wins:
  *   srun ended        by a signal that is not ours: it is named
  *   Slurm's own end   srun said CANCELLED (scancel, time limit, preemption), or
- *                     "Node failure on NODE"
+ *                     "Node failure on NODE"; but when a rank failed by itself before
+ *                     (MPI_Abort), that one is left to be named
  *   node lost         all agents of one node or some nodes, and srun saw none of
  *                     them die
  *   slurmstepd died   agents saw their parent go, and live: the node is named
@@ -15,6 +16,7 @@
 #ifndef LAUNCHER_SLURM_FAULT_H
 #define LAUNCHER_SLURM_FAULT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/str.h"
@@ -39,6 +41,11 @@ void slurm_fault_line(struct slurm_fault *f, const char *line, int64_t now);
 void slurm_fault_lost(struct slurm_fault *f, int rank, int64_t now);
 /* The parent of this rank's agent has died. */
 void slurm_fault_orphan(struct slurm_fault *f, int rank, int64_t now);
+/* A rank ended, and its agent could still say so. */
+void slurm_fault_exit(struct slurm_fault *f, int rank, int wait_status);
+/* What a rank printed: Slurm ends a step as scancel does when one calls MPI_Abort, and
+ * what the MPI libraries then print is the only word of it. */
+void slurm_fault_printed(struct slurm_fault *f, const char *bytes, size_t n);
 /* srun ended by a signal that muster did not send. */
 void slurm_fault_srun(struct slurm_fault *f, int pid, int signo, int64_t now);
 

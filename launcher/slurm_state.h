@@ -18,6 +18,9 @@ struct run;
 /* The ids of run_follow(). */
 enum { READY_AGENTS, READY_OUT, READY_ERR, READY_PING };
 
+/* Of a rank and its PMIx server, as its agent sees it. */
+enum slurm_pmix { PMIX_UNSEEN, PMIX_MET, PMIX_LEFT };
+
 struct slurm {
     struct task_server *agents;
     struct rank_env_start start;
@@ -30,6 +33,8 @@ struct slurm {
     char words[400];   /* the last that srun complained of; "" */
     char *there;       /* [world] said HELLO */
     char *gone;        /* [world] its agent was lost, and nobody knows why yet */
+    char *pmix;        /* [world] enum slurm_pmix */
+    int64_t met_at;    /* the first rank met its PMIx server; 0: none */
     const char **host; /* [world] */
     struct slurm_fault *fault;
     struct slurm_ping ping; /* of the controller */
@@ -59,6 +64,10 @@ void slurm_begin(struct run *run, int rank);
 void slurm_lost(struct run *run, int rank);
 /* A GONE frame. */
 void slurm_gone(struct run *run, int rank, const char *bytes, size_t n);
+/* How often agents shall look whether their rank has met its PMIx server: a program
+ * that is not ours does not tell when it hangs before.  0: not at all. */
+int slurm_pmix_look_ms(const struct run *run);
+void slurm_pmix(struct run *run, int rank, int met);
 /* A line that srun printed. */
 void slurm_line(struct run *run, const char *line);
 /* srun ended. */

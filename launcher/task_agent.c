@@ -22,6 +22,7 @@
 #include "launcher/task_about.h"
 #include "launcher/task_bind.h"
 #include "launcher/task_keepers.h"
+#include "launcher/task_pmix.h"
 #include "launcher/task_rank.h"
 #include "launcher/task_state.h"
 #include "launcher/task_wire.h"
@@ -42,6 +43,8 @@ struct task {
     struct task_start start;
     struct proc_before before;
     struct task_keepers keepers;
+    int pmix_port, met; /* 0: not looked for */
+    int64_t pmix_look_at;
     struct proc rank;   /* pid 0: not started */
     int raw, ended;     /* wait status of the rank */
     int64_t kill_at;    /* clock_ms(); 0: not ending */
@@ -164,6 +167,8 @@ static int start_rank(struct task *a, struct err *err)
         free(line);
     }
     task_keepers_begin(&a->keepers, clock_ms());
+    a->pmix_port = s->look_ms > 0 ? task_pmix_port() : 0;
+    a->pmix_look_at = clock_ms() + s->look_ms;
     env_release(&env);
     return rc;
 }
@@ -336,10 +341,34 @@ static void look_at_keepers(struct task *a)
     }
 }
 
+static void look_at_pmix(struct task *a, int64_t now)
+{
+    char met;
+
+    if (!a->pmix_port || a->ended || now < a->pmix_look_at)
+        return;
+    a->pmix_look_at = now + a->start.look_ms;
+    met = (char)task_pmix_is_met(a->pmix_port);
+    if (met != a->met)
+        say(a, TASK_PMIX, &met, 1);
+    a->met = met;
+}
+
+/* Until the next look at something; -1: none is due. */
+static int look_ms(const struct task *a, int64_t now)
+{
+    int keepers = task_keepers_wait_ms(&a->keepers, now), pmix;
+
+    if (!a->pmix_port)
+        return keepers;
+    pmix = a->pmix_look_at > now ? (int)(a->pmix_look_at - now) : 0;
+    return keepers < 0 || pmix < keepers ? pmix : keepers;
+}
+
 static int wait_ms(const struct task *a, int64_t now)
 {
     if (!a->kill_at && !a->ended)
-        return task_keepers_wait_ms(&a->keepers, now);
+        return look_ms(a, now);
     return a->killing || a->ended || a->kill_at - now < SCAN_MS
                ? SCAN_MS
                : (int)(a->kill_at - now < 60000 ? a->kill_at - now : 60000);
@@ -372,6 +401,7 @@ static int watch(struct task *a, struct err *err)
 
         if (n < 0 && errno != EINTR)
             return err_set(err, ERR_SYSTEM, "poll: %m");
+        look_at_pmix(a, clock_ms());
         look_at_keepers(a); /* before what their end did to others */
         take_signals(a);
         if (r->pid) {

@@ -89,6 +89,7 @@ void task_start_add(struct str *out, const struct task_start *s)
     add32(&body, (uint32_t)s->argv.n);
     add32(&body, (uint32_t)s->bind);
     add32(&body, (uint32_t)s->net);
+    add32(&body, (uint32_t)s->look_ms);
     add_text(&body, s->cwd);
     add_text(&body, s->cpus);
     add_text(&body, s->program);
@@ -137,12 +138,13 @@ int task_start_parse(const char *bytes, size_t n, struct task_start *out,
                      struct err *err)
 {
     struct task_start s = { 0 };
-    size_t at = 24;
+    size_t at = 28;
 
     if (n >= at && get32(bytes + 16) < TASK_BINDS && get32(bytes + 20) < TASK_NETS) {
         s.grace_ms = get32(bytes);
         s.bind = (enum task_bind)get32(bytes + 16);
         s.net = (enum task_net)get32(bytes + 20);
+        s.look_ms = (int)get32(bytes + 24);
         if (take_text(bytes, n, &at, &s.cwd) == 0 &&
             take_text(bytes, n, &at, &s.cpus) == 0 &&
             take_text(bytes, n, &at, &s.program) == 0 &&

@@ -13,6 +13,7 @@
  *   SIGNAL  a number: the agent was sent this signal by somebody else
  *   GONE    JSON: what ("slurmstepd", "slurmd", "slurmd is back"), pid: a daemon that
  *           the agent depends on has died, or has come back (task_keepers.h)
+ *   PMIX    1: the rank has met its PMIx server; 0: it has left it (task_pmix.h)
  *   EXIT    JSON: wait_status; the last frame
  *   launcher to agent
  *   START   struct task_start
@@ -40,7 +41,8 @@ enum task_frame {
     TASK_EXIT,
     TASK_START,
     TASK_GONE,
-    TASK_LAST = TASK_GONE
+    TASK_PMIX,
+    TASK_LAST = TASK_PMIX
 };
 
 enum { TASK_HEAD = 5, TASK_MOST = 4 << 20 /* bytes of a frame */ };
@@ -70,6 +72,7 @@ struct task_start {
     char *cwd, *cpus, *program; /* owned */
     int64_t grace_ms;
     enum task_net net;
+    int look_ms; /* how often to look whether the rank met its PMIx server; 0 never */
     enum task_bind bind; /* when cpus is "": what the agent shall choose */
     struct strlist env;  /* of the rank, as far as the launcher knows it */
     struct strlist drop; /* names that the agent may have and the rank must not */

@@ -132,6 +132,45 @@ static void srun(void **state)
     slurm_fault_free(f);
 }
 
+static const char cancelled[] =
+    "slurmstepd-n1: error: *** STEP 3.0 ON n1 CANCELLED AT 2026-11-30T16:48:35 ***";
+
+static void an_abort_is_no_scancel(void **state)
+{
+    static const char said[] = "MPI_ABORT was invoked on rank 3 in communicator "
+                               "MPI_COMM_WORLD\nwith errorcode 9.\n";
+    static const char mpich[] = "application called MPI_Abort(MPI_COMM_WORLD, 7) - "
+                                "process 4\n";
+    struct slurm_fault *f = slurm_fault_new(WORLD, host);
+    struct slurm_verdict v;
+
+    (void)state;
+    slurm_fault_printed(f, said, sizeof(said) - 1);
+    slurm_fault_printed(f, mpich, sizeof(mpich) - 1); /* the first one counts */
+    slurm_fault_lost(f, 3, 1000);
+    slurm_fault_line(f, cancelled, 1000);
+    assert_verdict(f, 2000, 9, "rank", 3, "rank 3 on n2 aborted with status 9");
+    slurm_fault_free(f);
+    f = slurm_fault_new(WORLD, host);
+    slurm_fault_printed(f, mpich, sizeof(mpich) - 1);
+    slurm_fault_line(f, cancelled, 1000);
+    assert_verdict(f, 2000, 7, "rank", 4, "rank 4 on n3 aborted with status 7");
+    slurm_fault_free(f);
+    f = slurm_fault_new(WORLD,
+                        host); /* a rank that said how it failed: the watch knows */
+    slurm_fault_exit(f, 3, 9 << 8);
+    slurm_fault_lost(f, 1, 1000);
+    slurm_fault_line(f, cancelled, 1000);
+    assert_int_equal(slurm_fault_judge(f, 2000, &v), 0);
+    assert_int_equal(slurm_fault_due(f), 0);
+    slurm_fault_free(f);
+    f = slurm_fault_new(WORLD, host); /* Slurm's KILL is no failure of a rank's own */
+    slurm_fault_exit(f, 3, 9);
+    slurm_fault_line(f, cancelled, 1000);
+    assert_verdict(f, 2000, 143, "stopped", -1, "STEP 3.0 ON n1 CANCELLED");
+    slurm_fault_free(f);
+}
+
 static void tasks_that_ended(void **state)
 {
     struct slurm_fault *f = slurm_fault_new(WORLD, host);
@@ -162,6 +201,7 @@ int main(void)
         cmocka_unit_test(slurm),
         cmocka_unit_test(srun),
         cmocka_unit_test(tasks_that_ended),
+        cmocka_unit_test(an_abort_is_no_scancel),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,6 +55,7 @@ static void test_start(void **state)
                              .cpus = (char *)"0-3",
                              .program = (char *)"/bin/x",
                              .grace_ms = 1234,
+                             .look_ms = 567,
                              .bind = TASK_BIND_SHARE,
                              .net = TASK_NET_NAMES };
     struct task_start out;
@@ -75,6 +76,7 @@ static void test_start(void **state)
     assert_string_equal(out.cwd, "/a b");
     assert_string_equal(out.cpus, "0-3");
     assert_int_equal(out.grace_ms, 1234);
+    assert_int_equal(out.look_ms, 567);
     assert_int_equal(out.bind, TASK_BIND_SHARE);
     assert_int_equal(out.net, TASK_NET_NAMES);
     assert_int_equal(out.env.n, 3);
