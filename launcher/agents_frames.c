@@ -96,7 +96,7 @@ static int take_ready(struct run *run, int n, struct frame *f, struct err *err)
         all &= a->member[i].ready != 0;
     if (!all || a->went || run->phase != RUN_GOING)
         return 0;
-    a->went = 1;
+    a->went = run->result->begun = 1;
     say_unshared(a);
     port = a->member[a->node_of[0]].ready;
     agents_tell(run, FRAME_GO, port);
@@ -127,6 +127,8 @@ static int take_failed(struct run *run, int n, struct frame *f, struct err *err)
         known ? xasprintf("rank %d on %s: %s", (int)rank, run_host(run, (int)rank), why)
               : xasprintf("node %s: %s", a->member[n].link->name, why);
     a->member[n].failed = 1;
+    if (run->phase == RUN_GOING)
+        agents_blame(run, n);
     run_end(run, code >= 1 && code <= 5 ? (int)code : ERR_SYSTEM, "start",
             known ? (int)rank : -1, text);
     free(text);

@@ -37,7 +37,7 @@ struct agents {
         int watched;      /* it is in the epoll */
         int room;         /* bytes that may be sent */
     } in;
-    int64_t ready_by;
+    int64_t ready_by, ready_ms;
 };
 
 /* agents_frames.c: one message of node n's agent. */
@@ -55,6 +55,7 @@ void agents_stdin_ready(struct run *run);
 void agents_stdin_taken(struct run *run, uint32_t bytes);
 
 /* backend_agents.c */
+void agents_blame(struct run *run, int n); /* what fails is told of this node */
 void agents_tell(struct run *run, enum frame_type type, int value); /* every agent */
 void agents_flush(struct run *run);
 void agents_call_off(struct run *run); /* before GO nothing runs: all nodes are done */

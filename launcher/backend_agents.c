@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "launcher/agents_state.h"
 #include "launcher/hub.h"
 #include "launcher/node.h"
@@ -91,11 +92,21 @@ static void drop(struct run *run, int n)
     end_ranks(run, n);
 }
 
+void agents_blame(struct run *run, int n)
+{
+    const struct agents *a = run->backend_data;
+
+    for (int r = 0; r < run->world; r++)
+        run->result->blamed[r] |= a->node_of[r] == n;
+}
+
 static void lost(struct run *run, int n, const char *why)
 {
     const struct agents *a = run->backend_data;
     char *text = xasprintf("node %s is lost: %s", a->member[n].link->name, why);
 
+    if (run->phase == RUN_GOING)
+        agents_blame(run, n);
     run_end(run, ERR_SYSTEM, "node", -1, text);
     free(text);
     drop(run, n);
@@ -106,6 +117,8 @@ static void failed(struct run *run, int n, const struct err *why)
     const struct agents *a = run->backend_data;
     char *text = xasprintf("node %s: %s", a->member[n].link->name, err_text(why));
 
+    if (run->phase == RUN_GOING)
+        agents_blame(run, n);
     run_end(run, (int)why->code, a->went ? "node" : "start", -1, text);
     free(text);
     drop(run, n);
@@ -150,6 +163,23 @@ static void read_member(struct run *run, int n)
 
 /* ---- the clock ---- */
 
+static void not_ready(struct run *run)
+{
+    struct agents *a = run->backend_data;
+    struct str text = STR_INIT;
+
+    str_addf(&text,
+             "did not take the job within %lld s:", (long long)(a->ready_ms / 1000));
+    for (int n = 0; n < a->n; n++) {
+        if (a->member[n].ready)
+            continue;
+        str_addf(&text, " node %s", a->member[n].link->name);
+        agents_blame(run, n);
+    }
+    run_end(run, ERR_TIMEOUT, "timeout", -1, text.text);
+    str_release(&text);
+}
+
 static void tick(struct run *run)
 {
     struct agents *a = run->backend_data;
@@ -168,10 +198,9 @@ static void tick(struct run *run)
             read_member(run, n);
         if (now - l->heard_at > FRAME_SILENCE_MS && !l->lost)
             lost(run, n, text);
-        else if (!a->went && !a->member[n].ready && now > a->ready_by)
-            run_end(run, ERR_TIMEOUT, "timeout", -1,
-                    "the nodes did not take the job within a minute");
     }
+    if (!a->went && run->phase == RUN_GOING && now > a->ready_by)
+        not_ready(run);
     if (!a->went && run->phase != RUN_GOING)
         agents_call_off(run);
 }
@@ -246,7 +275,10 @@ static int agents_start(struct run *run, const struct run_launch *l, int *rank,
 
     *rank = -1;
     rank_env_choose(&start, run->id, NULL);
-    a->ready_by = clock_ms() + READY_MS;
+    a->ready_ms = run->q->start_timeout_ms > 0 && run->q->start_timeout_ms < READY_MS
+                      ? run->q->start_timeout_ms
+                      : READY_MS;
+    a->ready_by = clock_ms() + a->ready_ms;
     run->alive = run->world;
     for (int n = 0; n < a->n; n++) {
         struct node_link *link = a->member[n].link;

@@ -17,7 +17,7 @@
 
 /* A command has no recipe to check against; simulated machines and ranks are not
  * here; the trials of a climb are checked once, by the climb. */
-static int check(const struct launch *l, struct err *err)
+static int check(const struct launch *l, struct strlist *bad, struct err *err)
 {
     const struct strlist none = { 0 };
     const struct preflight q = { .recipe_path =
@@ -31,7 +31,42 @@ static int check(const struct launch *l, struct err *err)
     if (!l->has_recipe || l->a->no_check || l->machines.topology->simulated ||
         l->recipe.cluster.device == DEVICE_SIM || getenv("MUSTER_CLIMB"))
         return 0;
-    return launch_check(&q, err);
+    return launch_check(&q, bad, err);
+}
+
+/* Until they pass, or no spare is left for a node that does not. */
+static int checked(struct launch *l, struct err *err)
+{
+    int rc = 0, again = 1;
+
+    while (again > 0) {
+        struct strlist bad = { 0 };
+        rc = check(l, &bad, err);
+        again = rc < 0 ? launch_swap_checked(l, &bad, err) : 0;
+        strlist_release(&bad);
+    }
+    return rc;
+}
+
+/* Until a run ended that is not tried again: its status, or -1. */
+static int run_it(struct launch *l, struct err *err)
+{
+    struct run_result result;
+    int again, status;
+
+    do {
+        struct run_request q = launch_request(l);
+        q.event = launch_on_event;
+        q.event_arg = l;
+        if (run_execute(&q, &result, err) < 0)
+            return launch_refuse(l, err);
+        again = launch_again(l, &result, err);
+        if (again == 0)
+            launch_show_result(l, &result);
+        status = result.status;
+        run_result_release(&result);
+    } while (again > 0);
+    return again < 0 ? launch_refuse(l, err) : status;
 }
 
 /* In a batch job the recipe and what to go on from lie in the run's folder. */
@@ -55,27 +90,21 @@ static int set_up(const struct launch *l, int timeout_ms, struct err *err)
 static int go_on(struct launch *l, struct err *err)
 {
     struct run_request q;
-    struct run_result result;
-    int status, signo = 0;
+    int signo = 0;
 
     if (l->outside && !l->a->dry_run && launch_hold(l, &signo, err) < 0)
         return signo ? launch_stopped(l, signo, err) : launch_refuse(l, err);
     if ((l->outside && l->a->dry_run && launch_outside_dry(l, err) < 0) ||
         prepare(l, err) < 0)
         return launch_refuse(l, err);
-    q = launch_request(l);
-    if (l->a->dry_run)
+    if (l->a->dry_run) {
+        q = launch_request(l);
         return launch_dry_run(&q, l->a->json, err);
-    if (set_up(l, (int)q.start_timeout_ms, err) < 0 || check(l, err) < 0)
+    }
+    if (set_up(l, (int)launch_request(l).start_timeout_ms, err) < 0 ||
+        checked(l, err) < 0)
         return launch_refuse(l, err);
-    q.event = launch_on_event;
-    q.event_arg = l;
-    if (run_execute(&q, &result, err) < 0)
-        return launch_refuse(l, err);
-    launch_show_result(l, &result);
-    status = result.status;
-    run_result_release(&result);
-    return status;
+    return run_it(l, err);
 }
 
 static int guarded_launch(struct launch *l, struct err *err)

@@ -14,6 +14,7 @@
 #include "launcher/run.h"
 #include "launcher/run_command.h"
 #include "launcher/secret.h"
+#include "launcher/spares.h"
 #include "recipes/value.h"
 #include "topology/place.h"
 #include "topology/topology.h"
@@ -24,10 +25,11 @@ struct options {
     int gpus;                  /* 0: not said */
     struct strlist sets;
     struct predict_assumptions assumed;
+    const char *spares; /* NULL: the recipe's */
     int json, help_recipe, markdown, all_ranks;
 };
 
-enum { OPT_HELP_RECIPE = 256, OPT_MARKDOWN, OPT_ALL_RANKS, OPT_EFFICIENCY };
+enum { OPT_HELP_RECIPE = 256, OPT_MARKDOWN, OPT_ALL_RANKS, OPT_EFFICIENCY, OPT_SPARES };
 
 /* clang-format off */
 static const struct argp_option table[] = {
@@ -38,6 +40,8 @@ static const struct argp_option table[] = {
       "we are in, else this machine)", 0 },
     MACHINES_OPTIONS(0),
     { "set", 's', "KEY=VALUE", 0, "change a key of the recipe", 0 },
+    { "spares", OPT_SPARES, "K", 0,
+      "nodes to hold back, as muster launch does (cluster.spares)", 0 },
     { "json", 'j', NULL, 0, "one JSON object", 0 },
     { "all-ranks", OPT_ALL_RANKS, NULL, 0, "list every rank of a large run", 0 },
     { "efficiency", OPT_EFFICIENCY, "SHARE", 0,
@@ -110,6 +114,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPT_ALL_RANKS:
         o->all_ranks = 1;
         return 0;
+    case OPT_SPARES:
+        o->spares = arg;
+        return 0;
     case OPT_EFFICIENCY:
         return parse_efficiency(o, arg, state);
     case OPT_HELP_RECIPE:
@@ -141,6 +148,13 @@ static int apply_sets(struct recipe *r, const struct strlist *sets, struct err *
         if (rc < 0)
             return err_wrap(err, "--set");
     }
+    return 0;
+}
+
+static int apply_spares(struct recipe *r, const char *text, struct err *err)
+{
+    if (text && recipe_set(r, "cluster.spares", text, err) < 0)
+        return err_wrap(err, "--spares");
     return 0;
 }
 
@@ -189,6 +203,8 @@ static void add_commands(struct plan *p, const struct machines *m,
     str_adds(&s, "muster launch ");
     shell_add_word(&s, o->recipe);
     str_addf(&s, " --gpus %d", p->placement->world);
+    if (o->spares)
+        str_addf(&s, " --spares %d", p->recipe.cluster.spares);
     machines_add_words(&o->where, &words);
     for (int i = 0; i < words.n; i++) {
         str_adds(&s, " ");
@@ -233,6 +249,10 @@ static int make_and_show(const struct options *o, const struct recipe *r,
         machines_cure(&m, r, o->gpus, err);
         goto out;
     }
+    if (spares_choose(m.topology, p.placement, r->cluster.spares, err) < 0) {
+        plan_release(&p);
+        goto out;
+    }
     add_commands(&p, &m, o);
     if (o->json) {
         json = plan_json(&p);
@@ -258,7 +278,8 @@ static int plan(const struct options *o, struct err *err)
                        o->recipe ? "--gpus N" : "a recipe");
     if (machines_ask_check(&o->where, err) < 0 || recipe_load(o->recipe, &r, err) < 0)
         return -1;
-    if (apply_sets(&r, &o->sets, err) == 0 && recipe_validate(&r, o->recipe, err) == 0)
+    if (apply_sets(&r, &o->sets, err) == 0 && apply_spares(&r, o->spares, err) == 0 &&
+        recipe_validate(&r, o->recipe, err) == 0)
         rc = make_and_show(o, &r, err);
     recipe_release(&r);
     return rc;

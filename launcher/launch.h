@@ -14,6 +14,7 @@ struct js;
 struct launch_args;
 struct placement;
 struct slurm_hold;
+struct strlist;
 
 /* What a launch is about, made from its arguments. */
 struct launch {
@@ -28,7 +29,10 @@ struct launch {
     /* In a batch job: the recipe is the one of the run's folder. */
     struct run_part part;       /* dir NULL: not */
     char *recipe_path, *resume; /* owned, or NULL: as the arguments say */
-    int report; /* --detach: where the starter waits for the run's name; -1 */
+    int restarts;               /* done so far */
+    struct js *attempts;        /* of this run before; NULL: none */
+    char *again_dir; /* owned: part.dir of an attempt after the first; or NULL */
+    int report;      /* --detach: where the starter waits for the run's name; -1 */
 };
 
 /* --- launch_prepare.c: recipe, machines, placement ------------------------------ */
@@ -40,6 +44,18 @@ void launch_release(struct launch *l);
 struct run_request launch_request(struct launch *l);
 /* What an option said, else what holds without it. */
 int64_t launch_said(int64_t ms, int64_t def);
+
+/* Nodes to hold back: --spares, else cluster.spares. */
+int launch_spares(const struct launch *l);
+
+/* --- launch_again.c: attempts after the first ------------------------------------- */
+
+/* The checks named these nodes bad: 1 when spares took their place, and err is cleared;
+ * 0: none could; -1. */
+int launch_swap_checked(struct launch *l, const struct strlist *bad, struct err *err);
+/* The run ended: 1 when it shall go on in its folder, without a bad node or from the
+ * last checkpoint (--restarts); 0: that was it; -1. */
+int launch_again(struct launch *l, const struct run_result *r, struct err *err);
 
 /* --- launch_show.c -------------------------------------------------------------- */
 

@@ -17,6 +17,8 @@ enum {
     OPT_NO_CHECK,
     OPT_NO_BIND,
     OPT_RESUME,
+    OPT_SPARES,
+    OPT_RESTARTS,
     OPT_STDIN,
     OPT_START,
     OPT_SILENCE,
@@ -47,6 +49,14 @@ static const struct argp_option options[] = {
     { "quiet", 'q', 0, 0, "keep the ranks' lines in their files only", 1 },
     { "verbose", 'v', 0, 0, "say how each rank is bound, and its limits", 1 },
     { "no-bind", OPT_NO_BIND, 0, 0, "leave ranks on the CPUs that they come with", 1 },
+    { "spares", OPT_SPARES, "K", 0,
+      "hold K nodes back, each to replace one that fails to start, fails its check or "
+      "hangs at the start (cluster.spares)",
+      1 },
+    { "restarts", OPT_RESTARTS, "N", 0,
+      "after a failure on the way go on from the last checkpoint, N times at most (0); "
+      "a lost node is replaced by a spare",
+      1 },
     { "no-check", OPT_NO_CHECK, 0, 0, "start without the preflight checks", 1 },
     { "stdin", OPT_STDIN, "RANK|none", 0,
       "which rank reads muster's stdin (none); others read /dev/null", 2 },
@@ -124,6 +134,10 @@ static int take_value(struct parse *p, int key, const char *arg)
     switch (key) {
     case 'g':
         return take_count(p, "gpus", arg, 1, &a->gpus);
+    case OPT_SPARES:
+        return take_count(p, "spares", arg, 0, &a->spares);
+    case OPT_RESTARTS:
+        return take_count(p, "restarts", arg, 0, &a->restarts);
     case OPT_SET:
         return take_setting(p, arg);
     case OPT_STDIN:
@@ -229,7 +243,9 @@ int launch_args_parse(int argc, char **argv, struct launch_args *a, struct err *
     struct parse p = { a, err, 0 };
     int n = 1, rc;
 
-    *a = (struct launch_args){ .stdin_rank = -1,
+    *a = (struct launch_args){ .spares = -1,
+                               .restarts = -1,
+                               .stdin_rank = -1,
                                .start_timeout_ms = -1,
                                .silence_timeout_ms = -1,
                                .grace_ms = -1 };

@@ -18,6 +18,7 @@ struct launch_args {
     const char *resume;        /* NULL: not said */
     const char *batch; /* in a batch job: the run's folder (launch_batch.h); NULL */
     int dry_run, json, detach, no_check, quiet, verbose, no_bind;
+    int spares, restarts;                                   /* -1: not said */
     int stdin_rank;                                         /* -1 none */
     int64_t start_timeout_ms, silence_timeout_ms, grace_ms; /* -1: not said */
 };

@@ -26,7 +26,7 @@ static int refuse(const struct verdicts *l, int status, struct err *err)
     return -1;
 }
 
-int launch_check(const struct preflight *q, struct err *err)
+int launch_check(const struct preflight *q, struct strlist *bad, struct err *err)
 {
     struct verdicts l = { 0 };
     int passed = 0, rc, status;
@@ -41,6 +41,8 @@ int launch_check(const struct preflight *q, struct err *err)
     if (status == 0)
         log_info("%d of %d checks passed, none speaks against it", passed, l.n);
     rc = status == 0 ? 0 : refuse(&l, status, err);
+    if (rc < 0)
+        verdicts_exclude(&l, bad);
     verdicts_release(&l);
     return rc;
 }

@@ -49,16 +49,25 @@ static int choose(const struct machines_ask *a, struct hosts *hosts, struct err 
     return 0;
 }
 
-static int open_hosts(const struct hosts *hosts, struct nodes **nodes, struct err *err)
+static int slots_of(const struct hosts *hosts, const char *name)
+{
+    for (int i = 0; i < hosts->n; i++)
+        if (str_eq(hosts->item[i].name, name))
+            return hosts->item[i].slots;
+    return 0;
+}
+
+static int open_hosts(const struct hosts *hosts, int spare, struct nodes **nodes,
+                      struct err *err)
 {
     struct strlist names = { 0 };
     int rc;
 
     for (int i = 0; i < hosts->n; i++)
         strlist_add(&names, hosts->item[i].name);
-    rc = nodes_open(&names, READY_MS, nodes, err);
-    for (int i = 0; i < hosts->n && rc == 0; i++)
-        (*nodes)->link[i].slots = hosts->item[i].slots;
+    rc = nodes_open(&names, READY_MS, spare, nodes, err);
+    for (int i = 0; rc == 0 && i < (*nodes)->n; i++)
+        (*nodes)->link[i].slots = slots_of(hosts, (*nodes)->link[i].name);
     strlist_release(&names);
     return rc;
 }
@@ -76,7 +85,7 @@ int launch_nodes_open(const struct machines_ask *ask, struct nodes **nodes,
     } else {
         rc = choose(ask, &hosts, err);
         if (rc > 0)
-            rc = open_hosts(&hosts, nodes, err);
+            rc = open_hosts(&hosts, ask->spares, nodes, err);
         hosts_release(&hosts);
     }
     if (rc < 0 || !*nodes)

@@ -63,8 +63,8 @@ int launch_outside_dry(struct launch *l, struct err *err)
             printf(
                 "# nodes are %s\n%s\n# then, with the job's number and nodes for JOB "
                 "and NODE1 to NODE%d:\n",
-                why.text, line.text, nodes);
-        stand_in(l, nodes, per_node);
+                why.text, line.text, nodes + l->recipe.cluster.spares);
+        stand_in(l, nodes + l->recipe.cluster.spares, per_node);
         rc = 0;
     }
     str_release(&line);

@@ -4,10 +4,13 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/js.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "launcher/launch_args.h"
+#include "launcher/node.h"
 #include "launcher/slurm_hold.h"
+#include "launcher/spares.h"
 #include "recipes/slurm_signal.h"
 #include "topology/place.h"
 
@@ -32,19 +35,40 @@ int launch_load_recipe(struct launch *l, struct err *err)
         if (rc < 0)
             return err_wrap(err, "--set");
     }
+    if (a->spares >= 0)
+        l->recipe.cluster.spares = a->spares;
     return recipe_validate(&l->recipe, path, err);
+}
+
+int launch_spares(const struct launch *l)
+{
+    if (l->a->spares >= 0)
+        return l->a->spares;
+    return l->has_recipe ? l->recipe.cluster.spares : 0;
+}
+
+/* Are the ranks counted without looking at the machines? */
+static int world_is_said(const struct launch *l)
+{
+    return l->a->gpus ||
+           (l->has_recipe && l->recipe.parallelism.data_parallel_shard_degree > 0 &&
+            l->recipe.parallelism.data_parallel_replicate_degree > 0);
 }
 
 int launch_prepare(struct launch *l, struct err *err)
 {
     struct machines_ask ask = l->a->where;
-    int world;
+    int world, spares;
 
     if (launch_load_recipe(l, err) < 0)
         return -1;
     ask.recipe = l->has_recipe ? &l->recipe : NULL;
+    ask.spares = spares = launch_spares(l);
     if (!l->machines.topology && machines_open(&ask, &l->machines, err) < 0)
         return -1;
+    spares -= l->machines.nodes ? l->machines.nodes->left_out : 0;
+    if (!world_is_said(l))
+        spares_reserve(l->machines.topology, spares);
     world = machines_world(&l->machines, ask.recipe, l->a->gpus);
     if (l->a->stdin_rank >= world)
         return err_set(err, ERR_USAGE, "--stdin %d: the ranks are 0 to %d",
@@ -53,11 +77,13 @@ int launch_prepare(struct launch *l, struct err *err)
         return l->a->gpus ? -1
                           : err_wrap(err, "on %d rank%s (--gpus N says how many)",
                                      world, str_s(world));
-    return 0;
+    return spares_choose(l->machines.topology, l->placement, spares, err);
 }
 
 void launch_release(struct launch *l)
 {
+    free(l->again_dir);
+    js_free(l->attempts);
     placement_free(l->placement);
     machines_close(&l->machines);
     slurm_hold_close(l->hold);
@@ -98,6 +124,7 @@ struct run_request launch_request(struct launch *l)
         .command = a->command,
         .resume = l->resume ? l->resume : a->resume,
         .part = l->part.dir ? &l->part : NULL,
+        .attempts = l->attempts,
         .quiet = a->quiet || a->detach,
         .verbose = a->verbose,
         .no_bind = a->no_bind,

@@ -14,9 +14,11 @@
 #include "launcher/launch_batch.h"
 #include "launcher/run_command.h"
 #include "launcher/secret.h"
+#include "launcher/spares.h"
 
 int launch_dry_run(const struct run_request *q, int json, struct err *err)
 {
+    struct str spares = STR_INIT;
     struct js *plan;
     char *text;
 
@@ -31,8 +33,12 @@ int launch_dry_run(const struct run_request *q, int json, struct err *err)
     text = run_dry(q, err);
     if (!text)
         return -1;
+    spares_add_names(q->topology, &spares);
+    if (spares.len)
+        printf("# held back as spares: %s\n", spares.text);
     fputs(text, stdout);
     free(text);
+    str_release(&spares);
     return 0;
 }
 

@@ -176,6 +176,7 @@ static int settle(struct machines *m, const struct placement *p, struct err *err
     if (launch_nodes_check(m->nodes, p, err) < 0 ||
         nodes_alike(m->topology, p, err) < 0)
         return -1;
+    strlist_release(&m->defaults);
     nodes_settings(m->nodes, p->order[0], &m->defaults);
     if (p->n_nodes > 1)
         settle_net(m, p);
@@ -204,11 +205,14 @@ int machines_world(const struct machines *m, const struct recipe *r, int gpus)
         return gpus;
     if (shard > 0 && copies > 0)
         return shard * copies;
-    for (int n = 0; n < m->topology->n_nodes; n++)
-        all += m->topology->nodes[n].n_gpus;
-    for (int n = 0; n < m->topology->n_nodes && slots >= 0; n++)
-        slots =
-            m->topology->nodes[n].slots > 0 ? slots + m->topology->nodes[n].slots : -1;
+    for (int n = 0; n < m->topology->n_nodes; n++) {
+        const struct node *at = &m->topology->nodes[n];
+        if (at->set_aside)
+            continue;
+        all += at->n_gpus;
+        if (slots >= 0)
+            slots = at->slots > 0 ? slots + at->slots : -1;
+    }
     return all > 0 ? all : slots > 0 ? slots : shard > 0 ? shard : 1;
 }
 

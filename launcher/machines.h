@@ -21,6 +21,7 @@ struct machines_ask {
     const struct recipe *recipe;
     const char *cluster; /* a file; over the recipe's */
     const char *hosts, *hostfile;
+    int spares; /* so many hosts may be missing */
 };
 
 /* Options --hosts and --hostfile in a table of argp, and what they give: 1 when the key

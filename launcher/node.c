@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "launcher/node_copy.h"
 
@@ -269,7 +270,9 @@ static void give_up(struct node_link *l, int64_t ready_ms, struct err *all)
                  (long long)(ready_ms / 1000));
 }
 
-static int meet(struct nodes *nodes, int64_t ready_ms, struct err *err)
+static int leave_out(struct nodes *nodes, int spare);
+
+static int meet(struct nodes *nodes, int64_t ready_ms, int spare, struct err *err)
 {
     struct err all = ERR_INIT;
     int open = 1;
@@ -291,6 +294,11 @@ static int meet(struct nodes *nodes, int64_t ready_ms, struct err *err)
     }
     if (!all.code)
         return 0;
+    if (leave_out(nodes, spare) == 0) {
+        log_warn("left out, a spare takes its place: %s", err_text(&all));
+        err_release(&all);
+        return 0;
+    }
     err_set(err, all.code, "%s", err_text(&all));
     err_release(&all);
     return -1;
@@ -359,15 +367,16 @@ static struct nodes *nodes_new(int n, int local)
 }
 
 /* Takes `nodes` over. */
-static int open_all(struct nodes *nodes, int64_t ready_ms, struct nodes **out,
-                    struct err *err)
+static int open_all(struct nodes *nodes, int64_t ready_ms, int spare,
+                    struct nodes **out, struct err *err)
 {
     int rc = 0;
 
     for (int i = 0; i < nodes->n && rc == 0; i++)
         if (start_link(nodes, &nodes->link[i], err) < 0)
             rc = err_wrap(err, "node %s", nodes->link[i].name);
-    if (rc < 0 || meet(nodes, ready_ms, err) < 0 || check_identities(nodes, err) < 0) {
+    if (rc < 0 || meet(nodes, ready_ms, spare, err) < 0 ||
+        check_identities(nodes, err) < 0) {
         nodes_close(nodes);
         return -1;
     }
@@ -375,14 +384,14 @@ static int open_all(struct nodes *nodes, int64_t ready_ms, struct nodes **out,
     return 0;
 }
 
-int nodes_open(const struct strlist *hosts, int64_t ready_ms, struct nodes **out,
-               struct err *err)
+int nodes_open(const struct strlist *hosts, int64_t ready_ms, int spare,
+               struct nodes **out, struct err *err)
 {
     struct nodes *nodes = nodes_new(hosts->n, 0);
 
     for (int i = 0; i < hosts->n; i++)
         nodes->link[i].name = xstrdup(hosts->item[i]);
-    return open_all(nodes, ready_ms, out, err);
+    return open_all(nodes, ready_ms, spare, out, err);
 }
 
 int nodes_open_local(int n, struct nodes **out, struct err *err)
@@ -391,7 +400,7 @@ int nodes_open_local(int n, struct nodes **out, struct err *err)
 
     for (int i = 0; i < n; i++)
         nodes->link[i].name = xasprintf("n%d", i + 1);
-    return open_all(nodes, LOCAL_READY_MS, out, err);
+    return open_all(nodes, LOCAL_READY_MS, 0, out, err);
 }
 
 static void release_link(struct node_link *l)
@@ -423,8 +432,9 @@ void node_hang_up(struct node_link *l)
     proc_signal(&l->proc, SIGCONT); /* a stopped one hears nothing */
 }
 
-/* One that stays is asked by signals; one that is lost was asked before. */
-static void see_off(struct nodes *nodes)
+/* One that stays is asked by signals; one that is lost was asked before.  `lost`: only
+ * those. */
+static void see_off(struct nodes *nodes, int lost)
 {
     static const struct {
         int signo, ms, lost_ms;
@@ -433,13 +443,40 @@ static void see_off(struct nodes *nodes)
     for (size_t k = 0; k < ARRAY_LEN(stage); k++) {
         int64_t now = clock_ms(), left;
         for (int i = 0; i < nodes->n && stage[k].signo; i++)
-            proc_signal(&nodes->link[i].proc, stage[k].signo);
+            if (nodes->link[i].lost || !lost)
+                proc_signal(&nodes->link[i].proc, stage[k].signo);
         for (int i = 0; i < nodes->n; i++) {
+            if (lost && !nodes->link[i].lost)
+                continue;
             left = now + (nodes->link[i].lost ? stage[k].lost_ms : stage[k].ms);
             left -= clock_ms();
             reap(&nodes->link[i], left > 0 ? left : 0);
         }
     }
+}
+
+/* Go on without those that failed; -1: they are too many. */
+static int leave_out(struct nodes *nodes, int spare)
+{
+    int n = 0;
+
+    for (int i = 0; i < nodes->n; i++)
+        n += nodes->link[i].lost;
+    if (n > spare || n == nodes->n)
+        return -1;
+    nodes->left_out = n;
+    for (int i = 0; i < nodes->n; i++)
+        if (nodes->link[i].lost)
+            end_stream(&nodes->link[i]);
+    see_off(nodes, 1);
+    n = 0;
+    for (int i = 0; i < nodes->n; i++)
+        if (nodes->link[i].lost)
+            release_link(&nodes->link[i]);
+        else
+            nodes->link[n++] = nodes->link[i];
+    nodes->n = n;
+    return 0;
 }
 
 void nodes_close(struct nodes *nodes)
@@ -448,7 +485,7 @@ void nodes_close(struct nodes *nodes)
         return;
     for (int i = 0; i < nodes->n; i++)
         end_stream(&nodes->link[i]);
-    see_off(nodes);
+    see_off(nodes, 0);
     for (int i = 0; i < nodes->n; i++)
         release_link(&nodes->link[i]);
     free(nodes->link);

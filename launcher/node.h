@@ -41,15 +41,17 @@ struct node_link {
 struct nodes {
     int n;
     struct node_link *link;
-    int local; /* agents on this machine, for tests */
+    int local;    /* agents on this machine, for tests */
+    int left_out; /* hosts that failed, and spares stand for */
 };
 
 /* Start an agent on every host and hear who they are.  All that fail are named at once;
  * so are two hosts that are one machine, one name on two machines, another build.
  * Hosts without this build get it copied (agent_copy.h), with lines that say how far it
- * is.  ready_ms: until all must have answered, where nothing is copied. */
-int nodes_open(const struct strlist *hosts, int64_t ready_ms, struct nodes **out,
-               struct err *err);
+ * is.  ready_ms: until all must have answered, where nothing is copied.  Up to `spare`
+ * hosts that fail by themselves are left out, with a warning. */
+int nodes_open(const struct strlist *hosts, int64_t ready_ms, int spare,
+               struct nodes **out, struct err *err);
 /* `n` agents on this machine that call themselves n1, n2, ... (for tests; root). */
 int nodes_open_local(int n, struct nodes **out, struct err *err);
 /* Ends them, and what they run; NULL is fine. */

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/js.h"
 #include "base/mem.h"
+#include "launcher/spares.h"
 #include "topology/place.h"
 #include "topology/topology.h"
 #include "trainer/ops.h"
@@ -138,6 +139,7 @@ struct js *plan_json(const struct plan *p)
         js_put(o, key, js_ref(value));
     js_free(placed);
     js_put(o, "warnings", strings_json(&p->warnings));
+    js_put(o, "spares", spares_json(p->topology));
     js_put(o, "commands", strings_json(&p->commands));
     return o;
 }

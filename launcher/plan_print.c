@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/str.h"
 #include "launcher/plan.h"
+#include "launcher/spares.h"
 #include "topology/place.h"
 #include "topology/topology.h"
 
@@ -179,6 +181,16 @@ static void print_commands(const struct plan *p, FILE *fp)
                 p->commands.n - 2);
 }
 
+static void print_spares(const struct plan *p, FILE *fp)
+{
+    struct str names = STR_INIT;
+
+    spares_add_names(p->topology, &names);
+    if (names.len)
+        fprintf(fp, "spares    %s\n", names.text);
+    str_release(&names);
+}
+
 void plan_print(const struct plan *p, int all_ranks, FILE *fp)
 {
     fprintf(fp, "plan      %s on %s%s\n", p->recipe.name, p->topology->source,
@@ -189,6 +201,7 @@ void plan_print(const struct plan *p, int all_ranks, FILE *fp)
         placement_print(p->placement, p->topology, fp);
     else
         print_some_ranks(p, fp);
+    print_spares(p, fp);
     print_memory(p, fp);
     print_predicted(p, fp);
     for (int i = 0; i < p->warnings.n; i++)

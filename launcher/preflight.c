@@ -101,6 +101,29 @@ static void add_failure(const struct preflight *q, const struct run_result *r,
     verdicts_add(out, &v);
 }
 
+/* Nodes that were lost, did not start or hung. */
+static void add_blamed(const struct preflight *q, const struct run_result *r,
+                       struct verdicts *out)
+{
+    const struct placement *p = q->placement;
+    const struct topology *t = q->machines->topology;
+
+    for (int i = 0; i < p->n_nodes; i++) {
+        struct verdict v = { .expected = NAN, .measured = NAN, .required = 1 };
+        int blamed = 0;
+        for (int k = 0; k < p->world; k++)
+            blamed |= p->rank[k].node == p->order[i] && r->blamed[k];
+        if (!blamed)
+            continue;
+        snprintf(v.name, sizeof(v.name), "node");
+        snprintf(v.object, sizeof(v.object), "%s", t->nodes[p->order[i]].name);
+        snprintf(v.node, sizeof(v.node), "%s", t->nodes[p->order[i]].name);
+        v.result = VERDICT_FAIL;
+        v.reason = xstrdup(r->reason ? r->reason : r->cause);
+        verdicts_add(out, &v);
+    }
+}
+
 /* NVLS is NCCL's default where there are switches, unless it is switched off. */
 static int sums_in_switch(void)
 {
@@ -124,6 +147,7 @@ static int judge_run(const struct preflight *q, const struct run_result *r,
         return 0;
     }
     add_failure(q, r, out);
+    add_blamed(q, r, out);
     judge_missing(m, "host", q->level, "the probe ended before", out);
     judge_missing(m, "group", q->level, "the probe ended before", out);
     return 0;

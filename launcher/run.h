@@ -66,6 +66,7 @@ struct run_request {
     const struct run_part *part; /* NULL: a new run in a new folder */
     int limit;                   /* USR1 or USR2 say that the time is nearly up: save */
     int64_t limit_grace_ms;      /* as stop_grace_ms, then */
+    struct js *attempts;         /* what the result says of those before; or NULL */
     /* Each event; NULL: none.  Not 0 stops the run (cause "stopped").  Besides those
      * of the ranks (heartbeat.h) there are the launcher's own: "start" {run, dir,
      * world}, "connected", "finalized", "abort", "exit" {status}. */
@@ -84,13 +85,15 @@ struct run_tasks {
 
 struct run_result {
     char id[96];
-    char *dir;        /* owned */
-    int status;       /* exit status of design.md; a rank's own status */
-    char cause[32];   /* "ok", "rank", "signal", "timeout", "stopped", "start", "limit",
+    char *dir;      /* owned */
+    int status;     /* exit status of design.md; a rank's own status */
+    char cause[32]; /* "ok", "rank", "signal", "timeout", "stopped", "start", "limit",
                          "node" */
-    int culprit;      /* first rank that failed; -1 none */
-    char *reason;     /* owned; names the rank, host and why; NULL when ok */
-    char *blamed;     /* owned; [world] 1: the failure may be its node's */
+    int culprit;    /* first rank that failed; -1 none */
+    char *reason;   /* owned; names the rank, host and why; NULL when ok */
+    int begun;      /* every rank was started */
+    struct js *attempts; /* owned; as in the request */
+    char *blamed;        /* owned; [world] 1: the failure may be its node's */
     int *rank_status; /* [world] exit status, 128+n for a signal, -1 ended by muster */
     int world;
     int simulated; /* the numbers are: cluster.device sim */

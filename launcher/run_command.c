@@ -17,6 +17,7 @@
 #include "launcher/slurm_container.h"
 #include "launcher/slurm_setup.h"
 #include "launcher/slurm_step.h"
+#include "launcher/spares.h"
 #include "recipes/recipe.h"
 #include "topology/place.h"
 #include "topology/topology.h"
@@ -177,6 +178,7 @@ struct js *run_plan_json(const struct run_request *q, const char *dir, struct er
     int ok = run_command(q, dir, &argv, &program, err) == 0;
 
     js_put(o, "commands", commands);
+    js_put(o, "spares", spares_json(q->topology));
     for (int r = 0; ok && r < q->placement->world; r++) {
         line = command_line(q, r, argv.item, err);
         ok = line != NULL;

@@ -30,6 +30,7 @@ void run_result_release(struct run_result *r)
     free(r->blamed);
     free(r->go_on);
     js_free(r->summary);
+    js_free(r->attempts);
     *r = (struct run_result){ 0 };
 }
 
@@ -158,6 +159,8 @@ struct js *run_result_json(const struct run_result *r)
     js_put_real(o, "mfu_causal", r->mfu_causal);
     js_put_real(o, "memory_percent", r->memory_percent);
     js_put_real(o, "step_s", r->step_s);
+    if (r->attempts)
+        js_put(o, "attempts", js_ref(r->attempts));
     if (r->summary)
         js_put(o, "summary", js_ref(r->summary));
     return o;

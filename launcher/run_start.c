@@ -247,6 +247,8 @@ int run_start(struct run *run, struct err *err)
     run->mark = xasprintf("MUSTER_RUN=%s", run->id);
     run_result_init(run->result, run->id, run->dir, run->world);
     run->result->simulated = run_is_simulated(run->q);
+    if (run->q->attempts)
+        run->result->attempts = js_ref(run->q->attempts);
     if (run_command(run->q, run->dir, &l.argv, &l.program, err) < 0 ||
         write_files(run, err) < 0 || open_loop(run, err) < 0)
         goto out;

@@ -328,7 +328,7 @@ static int options(const struct recipe *r, int world, int batch, struct strlist 
 
     if (check_args(r, err) < 0 || slurm_shape(r, world, &nodes, &per_node, err) < 0)
         return -1;
-    add_number(out, "--nodes=", nodes);
+    add_number(out, "--nodes=", nodes + (r ? r->cluster.spares : 0));
     add_number(out, "--ntasks-per-node=", per_node);
     add_gres(out, r ? r->cluster.slurm_gres : "", per_node);
     strlist_add(out, "--job-name=muster");

@@ -152,6 +152,9 @@ const struct field fields[] = {
     { AT(cluster.file), FIELD_TEXT, .def = "",
       .doc = "a cluster specification; empty: look at what is there" },
     { AT(cluster.hosts), FIELD_TEXTS, .doc = "nodes for the ssh backend" },
+    { AT(cluster.spares), FIELD_INT, RANGE(0, 1024), .def = "0",
+      .doc = "nodes held back, each to replace one that fails to start, fails its "
+             "check or hangs at the start" },
     { NAMED("cluster.slurm.args", cluster.slurm_args), FIELD_TEXTS,
       .doc = "more options of salloc, sbatch and srun, each given to those that take "
              "it" },
@@ -189,8 +192,9 @@ const struct field fields[] = {
              "ranks to save before its time is up; USR1 or USR2" },
     { NAMED("cluster.slurm.requeue", cluster.slurm_requeue), FIELD_INT, RANGE(0, 1000),
       .def = "10",
-      .doc = "how often a batch job (launch --detach) goes on in a new allocation, from "
-             "its last checkpoint" },
+      .doc =
+          "how often a batch job (launch --detach) goes on in a new allocation, from "
+          "its last checkpoint" },
 
     { AT(checks.level), WORDS(level_words), .def = "standard",
       .doc = "preflight before a launch" },

@@ -104,6 +104,7 @@ struct recipe {
         enum device device;
         char *file; /* a cluster specification; "" : look at what is there */
         struct strlist hosts;
+        int spares; /* nodes held back */
         struct strlist slurm_args;
         /* of the job: "" leaves it to Slurm */
         char *slurm_partition, *slurm_account, *slurm_qos, *slurm_time;

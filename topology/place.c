@@ -22,7 +22,7 @@ static int usable_gpus(const struct node *n)
 {
     int usable = 0;
 
-    for (int i = 0; i < n->n_gpus; i++)
+    for (int i = 0; i < n->n_gpus && !n->set_aside; i++)
         usable += n->gpus[i].mig != 1;
     return usable;
 }
@@ -63,22 +63,39 @@ static void add_mig(struct str *s, const struct topology *t)
         }
 }
 
+/* Nodes that are kept out, for refusals; nothing when there are none. */
+static void add_set_aside(struct str *s, const struct topology *t)
+{
+    const char *before = "; kept out: ";
+
+    for (int i = 0; i < t->n_nodes; i++)
+        if (t->nodes[i].set_aside) {
+            str_addf(s, "%s%s (%s)", before, t->nodes[i].name,
+                     t->nodes[i].set_aside == AS_SPARE ? "spare" : "bad");
+            before = ", ";
+        }
+}
+
 /* "2 nodes x 8 = 16 GPUs", or by runs of nodes that differ. */
 static void add_what_is_there(struct str *s, const struct topology *t)
 {
-    int total = 0, same;
+    int total = 0, same, runs = 0;
 
     for (int i = 0; i < t->n_nodes; i += same) {
         int gpus = usable_gpus(&t->nodes[i]);
         for (same = 1; i + same < t->n_nodes; same++)
-            if (usable_gpus(&t->nodes[i + same]) != gpus)
+            if (usable_gpus(&t->nodes[i + same]) != gpus ||
+                t->nodes[i + same].set_aside != t->nodes[i].set_aside)
                 break;
+        if (t->nodes[i].set_aside)
+            continue;
         total += gpus * same;
-        str_addf(s, "%s%d node%s x %d", i ? " + " : "", same, same == 1 ? "" : "s",
+        str_addf(s, "%s%d node%s x %d", runs++ ? " + " : "", same, same == 1 ? "" : "s",
                  gpus);
     }
     str_addf(s, " = %d GPUs", total);
     add_mig(s, t);
+    add_set_aside(s, t);
 }
 
 static int refuse_gpus(const struct topology *t, const char *who, int world,
@@ -116,7 +133,8 @@ static int choose(struct layout *l, int need, int least)
     int *fit = xcalloc((size_t)l->t->n_nodes + 1, sizeof(*fit)), n = 0;
 
     for (int i = 0; i < l->t->n_nodes; i++)
-        if (!l->on_gpus || usable_gpus(&l->t->nodes[i]) >= least)
+        if (!l->t->nodes[i].set_aside &&
+            (!l->on_gpus || usable_gpus(&l->t->nodes[i]) >= least))
             fit[n++] = i;
     l->n_nodes = n < need ? n : need;
     if (n >= need)
@@ -188,7 +206,8 @@ static int cpu_slots(const struct topology *t)
     int least = 0;
 
     for (int i = 0; i < t->n_nodes; i++)
-        if (t->nodes[i].threads > 0 && (!least || t->nodes[i].threads < least))
+        if (!t->nodes[i].set_aside && t->nodes[i].threads > 0 &&
+            (!least || t->nodes[i].threads < least))
             least = t->nodes[i].threads;
     return least ? least : 1;
 }
@@ -199,25 +218,34 @@ static int choose_slots(struct layout *l)
     int left = l->world;
 
     for (int i = 0; i < l->t->n_nodes; i++) {
+        if (l->t->nodes[i].set_aside)
+            continue;
         if (l->t->nodes[i].slots < 1)
             return 0;
         left -= l->t->nodes[i].slots < left ? l->t->nodes[i].slots : left;
     }
     if (left)
         return 0;
-    for (left = l->world, l->n_nodes = 0; left; l->n_nodes++) {
-        int slots = l->t->nodes[l->n_nodes].slots;
-        l->order[l->n_nodes] = l->n_nodes;
+    left = l->world;
+    for (int i = 0; left; i++) {
+        int slots = l->t->nodes[i].slots;
+        if (l->t->nodes[i].set_aside)
+            continue;
+        l->order[l->n_nodes] = i;
         l->count[l->n_nodes] = slots < left ? slots : left;
-        left -= l->count[l->n_nodes];
+        left -= l->count[l->n_nodes++];
     }
     return 1;
 }
 
 static int choose_cpu_nodes(struct layout *l, int limit, struct err *err)
 {
-    int n = l->t->n_nodes;
+    int n = 0;
 
+    for (int i = 0; i < l->t->n_nodes; i++)
+        n += !l->t->nodes[i].set_aside;
+    if (n == 0)
+        return refuse_gpus(l->t, l->who, l->world, "", err);
     if (limit == NO_LIMIT && choose_slots(l))
         return 0;
     limit = limit == NO_LIMIT ? cpu_slots(l->t) : limit;

@@ -62,14 +62,17 @@ struct numa {
     int64_t memory_bytes;
 };
 
+enum set_aside { IN_USE, AS_SPARE, AS_BAD };
+
 struct node {
     char name[64];
     char boot_id[40]; /* identity of the machine; "" unknown */
     char cpu_model[64];
     int sockets, cores, threads; /* -1 unknown */
     int64_t memory_bytes;
-    int leaf;  /* where Slurm's topology puts it: fabric.switches; -1 */
-    int slots; /* ranks that whoever gave the node wants there; -1 not said */
+    int leaf;      /* where Slurm's topology puts it: fabric.switches; -1 */
+    int slots;     /* ranks that whoever gave the node wants there; -1 not said */
+    int set_aside; /* enum set_aside: placements leave it out; never saved */
     char nvlink_domain[64]; /* "ClusterUUID.CliqueId"; "" unknown */
     int n_numas, n_gpus, n_nics;
     struct numa *numas;

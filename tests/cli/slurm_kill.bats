@@ -4,6 +4,7 @@ load lib
 setup_file()
 {
     LAB=$(mktemp -d /tmp/slurm.XXXXXX)
+    chmod 755 "$LAB"
     export LAB SKIP=
     SKIP=$("$BATS_TEST_DIRNAME/../lab/slurm.sh" start 3 "$LAB/lab" 2>&1) || SKIP=${SKIP:-no reason}
     export SKIP

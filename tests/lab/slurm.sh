@@ -207,7 +207,7 @@ inside()
 # ---- faults ----
 
 # PIDs, as seen from here, of the lab: field 1 of lines "PID NODE KIND ..." that match
-pids_of() { sh "${self%.sh}_ps.sh" "$D" all | awk "$1 { print \$1 }"; }
+pids_of() { bash "${self%.sh}_ps.sh" "$D" all | awk "$1 { print \$1 }"; }
 
 kill_one()
 {
@@ -291,7 +291,7 @@ esac
 case ${D:-/} in /*) ;; *) D=$PWD/$D ;; esac
 case $1 in
 env) echo "export SLURM_CONF='$D/slurm.conf'" ;;
-ps) exec sh "${self%.sh}_ps.sh" "$D" ;;
+ps) exec bash "${self%.sh}_ps.sh" "$D" ;;
 kill) kill_one ;;
 *) "$1" ;;
 esac

@@ -16,6 +16,7 @@ mkdir -p "$O/soak"
 note=${NOTE:-$O/soak/slurm_kill.$seed}
 touch "$note"
 W=$(mktemp -d /tmp/slurm_kill.XXXXXX)
+chmod 755 "$W"
 L=${LAB:-$W/lab}
 trap '[ -n "${LAB:-}" ] || sh $lab stop "$L"; [ -n "${KEEP:-}" ] || rm -rf "$W"' EXIT
 [ -n "${LAB:-}" ] || why=$(sh $lab start 3 "$L" 2>&1) || { echo "slurm_kill: skipped: $why"; exit 0; }
@@ -32,8 +33,14 @@ data: {path: none/*.bin}
 cluster: {device: sim, gpus_per_node: 2}
 Y
 
+# The run is an ordinary user's, where that can be.
+user=
+if setpriv --reuid=nobody --clear-groups test -x "$O/bin/muster" 2>/dev/null; then
+    user="setpriv --reuid=nobody --regid=$(id -g nobody) --clear-groups env HOME=$MUSTER_HOME USER=nobody LOGNAME=nobody"
+fi
+
 now() { date +%s%3N; }
-ps_of() { sh tests/lab/slurm_ps.sh "$L"; }
+ps_of() { bash tests/lab/slurm_ps.sh "$L"; }
 field() { sed -n "s/^ *\"$1\": *\"\{0,1\}\([^\",]*\).*/\1/p" "$2" | head -1; }
 kill_all() { [ -n "$*" ] && kill -KILL "$@" 2>/dev/null; }
 
@@ -101,7 +108,8 @@ fail() { bad="$bad; $*"; }
 in_store()
 {
     id=$(basename "$dir")
-    muster runs --json >"$W/runs.json" 2>&1 || fail "muster runs: $?"
+    # shellcheck disable=SC2086 # words
+    $user muster runs --json >"$W/runs.json" 2>&1 || fail "muster runs: $?"
     grep -q "$id" "$W/runs.json" || fail "the store has lost the run"
     grep -q '"state": *"running"' "$W/runs.json" && fail "the store says it runs"
     [ "$(tail -c 1 "$dir/events.jsonl" | od -An -c | tr -d ' ')" = '\n' ] || [ "$kind" = launcher ] || fail "events.jsonl is cut"
@@ -111,14 +119,19 @@ play()
 {
     bad='' rank=$((RANDOM % 6)) moment=$((RANDOM % 1200))
     node=n$((rank / 2 + 1))
-    rm -rf "$MUSTER_HOME" "$W/status"
-    # shellcheck disable=SC2016 # for the inner shell
-    timeout 120 salloc -Q -N3 --gres=gpu:8 --no-kill sh -c 'muster launch "$1" --gpus 6 --grace 1s --no-check >"$2/out" 2>&1; echo $? >"$2/status"' sh "$W/sim.yaml" "$W" >"$W/salloc" 2>&1 &
+    rm -rf "$MUSTER_HOME" "$W/status" "$W/out"
+    mkdir "$MUSTER_HOME"
+    : >"$W/out"
+    : >"$W/status"
+    [ -z "$user" ] || chown nobody "$MUSTER_HOME" "$W/out" "$W/status"
+    # shellcheck disable=SC2016,SC2086 # for the inner shell; words
+    timeout 120 $user salloc -Q -N3 --gres=gpu:8 --no-kill sh -c 'muster launch "$1" --gpus 6 --grace 1s --no-check >"$2/out" 2>&1; echo $? >"$2/status"' sh "$W/sim.yaml" "$W" >"$W/salloc" 2>&1 &
     job=$!
     until_true 30 started || fail "it did not start"
     sleep "$(printf '%d.%03d' $((moment / 1000)) $((moment % 1000)))"
-    t0=$(now) status=0 want=.
+    status=0 want=.
     [ -n "$bad" ] || strike
+    t0=$(now)
     case $kind in slurmd | ctld) goes_on ;; esac
     until_true $most over || fail "it did not end within $most s"
     took=$(($(now) - t0))
@@ -132,7 +145,7 @@ play()
     said || fail "no '$want' in: $(grep '^muster:' "$W/out" | tail -3)"
     in_store
     wait $job
-    until_true 60 free_again || { scancel -u root 2>/dev/null; until_true 60 free_again || fail "the nodes are not free again"; }
+    until_true 60 free_again || { squeue -h -o %i | xargs -r scancel; until_true 60 free_again || fail "the nodes are not free again"; }
 }
 
 passed=0 failed=0
