@@ -33,26 +33,34 @@ static char *models_of(const struct node *n)
     return s.len ? str_take(&s) : xstrdup("no GPU");
 }
 
-/* "8 NICs at 400 Gbit/s": those that carry collectives. */
+/* "8 compute NICs at 400 Gbit/s, 1 of them down": those that carry collectives. */
 static char *nics_of(const struct node *n)
 {
-    struct str s = STR_INIT;
+    int count = 0, down = 0, unknown = 0;
     double slow = INFINITY, fast = 0;
-    int count = 0;
+    struct str s = STR_INIT;
 
     for (int i = 0; i < n->n_nics; i++) {
         const struct nic *c = &n->nics[i];
         if (c->kind != NIC_COMPUTE)
             continue;
         count++;
+        down += c->up == 0;
+        unknown += c->up != 0 && c->gbits_per_s <= 0;
+        if (c->up == 0 || c->gbits_per_s <= 0)
+            continue;
         slow = c->gbits_per_s < slow ? c->gbits_per_s : slow;
         fast = c->gbits_per_s > fast ? c->gbits_per_s : fast;
     }
     str_addf(&s, "%d compute NIC%s", count, str_s(count));
-    if (count && slow > 0 && slow < fast)
+    if (slow < fast)
         str_addf(&s, " at %.0f to %.0f Gbit/s", slow, fast);
-    else if (count && slow > 0)
-        str_addf(&s, " at %.0f Gbit/s", slow);
+    else if (fast > 0)
+        str_addf(&s, " at %.0f Gbit/s", fast);
+    if (down)
+        str_addf(&s, ", %d of them down", down);
+    if (unknown)
+        str_addf(&s, ", %d of unknown speed", unknown);
     return str_take(&s);
 }
 

@@ -240,3 +240,30 @@ assert [r["gpus"] for r in o["rungs"]] == [1, 2], o["rungs"]'
     status 0
     lacks 'working folder'
 }
+
+@test "hosts: a host with a GPU fewer than the others, or a NIC that is down, is named, nothing starts" {
+    recipe alike
+    sed -i 's/device: cpu, gpus_per_node: 1/device: cuda, gpus_per_node: 7/; s/global_batch_size: 4/global_batch_size: 21/' "$D/shared/alike.yaml"
+    for i in 1 2 3; do
+        rm -rf "$D/h$i/tree"
+        sh "$SRC/tests/trees/make.sh" hgx "$D/h$i/tree" >/dev/null
+    done
+    gpu=$(grep -l 0x0302 "$D"/h2/tree/sys/bus/pci/devices/*/class | tail -1)
+    rm "${gpu%/class}"
+    for i in 1 2 3; do node $i mount --bind /mnt/host/tree/sys /sys; done
+    run lab 'muster launch alike.yaml --gpus 21 --hosts node[1-3] -q'
+    fewer=$output code=$status
+    rm -rf "$D/h2/tree"
+    sh "$SRC/tests/trees/make.sh" down "$D/h2/again" >/dev/null
+    node 2 umount /sys
+    node 2 mount --bind /mnt/host/again/sys /sys
+    run lab 'muster launch alike.yaml --gpus 21 --hosts node[1-3] -q'
+    for i in 1 2 3; do node $i umount /sys; done
+    status 1
+    has 'node node2 has 8 compute NICs at 400 Gbit/s, 1 of them down, node node1 has 8 compute NICs at 400 Gbit/s'
+    [ ! -e "$D/shared/home/runs" ] || [ -z "$(ls "$D/shared/home/runs")" ]
+    output=$fewer status=$code
+    status 1
+    has 'node node2 has 7 GPUs, node node1 has 8 GPUs'
+    lacks node3
+}
