@@ -4,6 +4,7 @@ load lib
 setup_file()
 {
     LAB=$(mktemp -d /tmp/slurm.XXXXXX)
+    chmod 755 "$LAB"
     export LAB SKIP=
     SKIP=$(PREEMPT=1 "$BATS_TEST_DIRNAME/../lab/slurm.sh" start 2 "$LAB/lab" 2>&1) || SKIP=${SKIP:-no reason}
     [ -n "$SKIP" ] || eval "$("$BATS_TEST_DIRNAME/../lab/slurm.sh" env "$LAB/lab")"
@@ -21,8 +22,9 @@ here()
 {
     [ -z "$SKIP" ] || skip "$SKIP"
     unset SLURM_JOB_ID
-    scancel --user="$(id -un)" --quiet || true
+    squeue -h -o %A | xargs -r scancel
     until_true 'squeue -h | grep -q . && exit 1; sinfo -h -t idle -o %D | grep -qx 2'
+    ordinary_user "$LAB/bin"
     cat "$SRC/LICENSE" >text.txt
     muster data pack -o text.bin text.txt >/dev/null
     cat >cpu.yaml <<'Y'
@@ -72,12 +74,17 @@ state_is() { until_true "[ \"\$(state_of '$1')\" = $2 ]" || { muster runs; cat "
 steps_of() { grep -c '"event": *"step"' "$MUSTER_HOME/runs/$1/events.jsonl"; }
 steps_reach() { until_true "[ \"\$(steps_of '$1')\" -ge $2 ]"; }
 
-# Slurm holds a requeued job back for two minutes
+# Slurm holds a requeued job back for two minutes, until the end of the first script is
+# told.  Do not wait so long, but for that.
 released()
 {
-    until_true "squeue -h -j $1 -t pending -o %r | grep -q BeginTime"
-    until_true "scontrol update jobid=$1 starttime=now"
-    until_true "squeue -h -j $1 -t running | grep -q ."
+    local i=0
+    until_true "! pgrep -f 'launch --batch $DIR ' && squeue -h -j $1 -t pending -o %r | grep -q BeginTime"
+    until squeue -h -j "$1" -t running | grep -q .; do
+        [ $((i += 1)) -lt 60 ] || { squeue -t all; cat "$DIR"/*.log; return 1; }
+        if [ $((i % 10)) -eq 3 ]; then scontrol update "jobid=$1" starttime=now || true; fi
+        sleep 1
+    done
 }
 
 # losses FILE...: step and loss of rank 0, each step once, in order
@@ -191,7 +198,7 @@ S
     # what it said before it knew its run
     submit cpu.yaml --gpus 4 --no-check
     rm "$DIR/batch.json"
-    scancel --state=RUNNING --user="$(id -un)"
+    squeue -h -t running -o %A | xargs scancel
     state_is "$RUN" failed
     run muster report "$RUN"
     has 'its last words: muster: is MUSTER_HOME on a file system that the nodes have too?'
