@@ -67,11 +67,20 @@ static void add_training(const struct run_request *q, const char *dir,
     free(recipe);
 }
 
+static char *find_program(const struct run_request *q, struct strlist *argv,
+                          struct err *err)
+{
+    if (!q->command)
+        return find_trainer(err);
+    if (q->slurm && slurm_container_is_used(q->recipe))
+        return slurm_container_program(q->recipe, q->command[0], argv);
+    return proc_find(q->command[0], getenv("PATH"), err);
+}
+
 int run_command(const struct run_request *q, const char *dir, struct strlist *argv,
                 char **program, struct err *err)
 {
-    char *found =
-        q->command ? proc_find(q->command[0], getenv("PATH"), err) : find_trainer(err);
+    char *found = find_program(q, argv, err);
 
     if (!found)
         return -1;

@@ -17,6 +17,21 @@ static int is_wanted(const struct recipe *r, enum container runtime)
     return r && *r->cluster.container_image && r->cluster.container == runtime;
 }
 
+int slurm_container_is_used(const struct recipe *r)
+{
+    return r && *r->cluster.container_image;
+}
+
+/* apptainer looks in the image's PATH itself; inside Pyxis's container env(1) does. */
+char *slurm_container_program(const struct recipe *r, const char *name,
+                              struct strlist *argv)
+{
+    if (strchr(name, '/') || r->cluster.container == CONTAINER_APPTAINER)
+        return xstrdup(name);
+    strlist_add(argv, "env");
+    return xstrdup("/usr/bin/env");
+}
+
 static void add_folder(struct strlist *mounts, const char *path, size_t n)
 {
     char *one = xasprintf("%.*s:%.*s", (int)n, path, (int)n, path);

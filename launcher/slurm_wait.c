@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -90,11 +91,12 @@ static void add_state(const struct slurm_wait *w, struct str *s)
 /* The line may be longer than the terminal is wide, and must not run over. */
 static void tell_terminal(struct slurm_wait *w, const struct str *line)
 {
-    const char *columns = getenv("COLUMNS");
-    long width = columns ? strtol(columns, NULL, 10) : 80;
+    struct winsize size = { 0 };
+    int width = 80;
 
-    width = width > 20 && width < 1000 ? width - 9 : 71;
-    dprintf(STDERR_FILENO, "\r\033[Kmuster: %.*s", (int)width, line->text);
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20)
+        width = size.ws_col;
+    dprintf(STDERR_FILENO, "\r\033[Kmuster: %.*s", width - 9, line->text);
     w->dirty = 1;
 }
 

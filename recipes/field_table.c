@@ -169,7 +169,7 @@ const struct field fields[] = {
     { NAMED("cluster.slurm.constraint", cluster.slurm_constraint), FIELD_TEXT,
       .def = "", .doc = "features that nodes must have" },
     { NAMED("cluster.slurm.exclude", cluster.slurm_exclude), FIELD_TEXT, .def = "",
-      .doc = "nodes to leave out, a host list" },
+      .doc = "nodes to leave out, a host list; inside an allocation too" },
     { NAMED("cluster.slurm.reservation", cluster.slurm_reservation), FIELD_TEXT,
       .def = "", .doc = "run inside it" },
     { NAMED("cluster.slurm.gres", cluster.slurm_gres), FIELD_TEXT, .def = "",

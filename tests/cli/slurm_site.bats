@@ -201,6 +201,48 @@ S
     has "/images/train.sif $O/bin/muster-train --recipe RUN_DIR/recipe.yaml"
 }
 
+@test "slurm: a command behind a recipe gets its variables, its setup and its image" {
+    here
+    cat >>sim.yaml <<'Y'
+cluster.slurm.env: {WHO: "a,b"}
+cluster.slurm.setup: [touch, prepared]
+cluster.slurm.container_image: /images/train.sif
+Y
+    in_place apptainer <<'S'
+#!/bin/sh
+while [ "$1" != /images/train.sif ]; do shift; done
+# what only the image has
+only_inside() { echo "inside $WHO $RANK $1"; }
+shift
+"$@"
+S
+    alloc muster launch sim.yaml --gpus 16 --set cluster.slurm.container_runtime=apptainer -- only_inside 'x y'
+    status 0
+    has 'n2:15: inside a,b 15 x y'
+    [ -e prepared ]
+    alloc muster launch sim.yaml --gpus 16 --dry-run -- only-inside 'x y'
+    has "--container-image=/images/train.sif"
+    has "env only-inside 'x y'"
+}
+
+@test "slurm: cluster.slurm.exclude leaves nodes of the allocation out, so that runs keep apart" {
+    here
+    cat >two <<S
+#!/bin/sh
+muster launch sim.yaml --gpus 8 --quiet --set cluster.slurm.exclude=n1 -- sh -c 'echo one \$(hostname)' &
+muster launch sim.yaml --gpus 8 --quiet --set 'cluster.slurm.exclude=n[2,9]' -- sh -c 'echo two \$(hostname)' &
+wait
+muster launch sim.yaml --gpus 16 --set cluster.slurm.exclude=n1
+S
+    chmod 755 two
+    alloc ./two
+    status 2
+    has 'node n1 of job'
+    has 'is left out: it is excluded (cluster.slurm.exclude)'
+    [ "$(cat "$MUSTER_HOME"/runs/*/ranks/n2.*.log | sort | uniq -c | xargs)" = '8 one n2' ]
+    [ "$(cat "$MUSTER_HOME"/runs/*/ranks/n1.*.log | sort | uniq -c | xargs)" = '8 two n1' ]
+}
+
 @test "slurm: runs of one user side by side, in one allocation and beside it" {
     here
     mkdir -m 777 tmp
