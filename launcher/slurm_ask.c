@@ -107,6 +107,77 @@ static int try_commands(char *const argv[], int timeout_ms, struct str *text,
     return rc;
 }
 
+/* ---- asked ahead ---- */
+
+/* In the order in which the helper answers; each is given once. */
+static struct {
+    char *arg; /* owned; NULL none */
+    struct str text;
+    int is_there;
+} ahead[SLURM_QUESTIONS];
+
+static int take_ahead(enum slurm_question what, const char *arg, struct str *text)
+{
+    if (!ahead[what].is_there || !str_eq(arg ? arg : "", ahead[what].arg))
+        return 0;
+    str_add(text, ahead[what].text.text ? ahead[what].text.text : "",
+            ahead[what].text.len);
+    str_release(&ahead[what].text);
+    free(ahead[what].arg);
+    ahead[what].is_there = 0;
+    return 1;
+}
+
+static void keep_ahead(enum slurm_question what, const char *arg, const char *bytes,
+                       size_t n)
+{
+    struct str unwanted = STR_INIT;
+
+    if (ahead[what].is_there)
+        take_ahead(what, ahead[what].arg, &unwanted);
+    str_release(&unwanted);
+    ahead[what].arg = xstrdup(arg);
+    str_add(&ahead[what].text, bytes, n);
+    ahead[what].is_there = 1;
+}
+
+/* Each answer behind its length and a newline (slurm_helper.h). */
+static void keep_all(const struct str *text, const char *const args[])
+{
+    static const enum slurm_question order[] = { SLURM_ASK_JOB, SLURM_ASK_NODES,
+                                                 SLURM_ASK_TOPOLOGY };
+    const char *at = text->text, *end = at + text->len;
+
+    for (size_t i = 0; i < ARRAY_LEN(order) && at < end; i++) {
+        char *rest;
+        unsigned long n = strtoul(at, &rest, 10);
+        if (*rest != '\n' || n > (unsigned long)(end - rest - 1))
+            return;
+        keep_ahead(order[i], args[i], rest + 1, n);
+        at = rest + 1 + n;
+    }
+}
+
+int slurm_ask_ahead(const char *job, const char *nodes, struct err *err)
+{
+    const char *args[] = { "place", job, nodes, NULL };
+    const char *about[] = { job, nodes, "" };
+    struct str text = STR_INIT;
+    struct err why = ERR_INIT;
+    int rc = try_library(args, SLURM_ASK_MS, &text, &why);
+
+    if (rc > 0 && text.len)
+        keep_all(&text, about);
+    rc = rc < 0 && why.code == ERR_TIMEOUT
+             ? err_set(err, ERR_TIMEOUT, "%s", err_text(&why))
+             : 0;
+    err_release(&why);
+    str_release(&text);
+    return rc;
+}
+
+/* ---- the questions ---- */
+
 int slurm_ask(enum slurm_question what, const char *arg, int timeout_ms,
               struct str *text, struct err *err)
 {
@@ -121,8 +192,11 @@ int slurm_ask(enum slurm_question what, const char *arg, int timeout_ms,
     };
     const char *args[] = { ways[what].verb, arg, NULL };
     char *argv[8] = { (char *)"scontrol", (char *)"show", (char *)ways[what].entity };
-    int n = 3, rc = try_library(args, timeout_ms, text, err);
+    int n = 3, rc;
 
+    if (take_ahead(what, arg, text))
+        return 0;
+    rc = try_library(args, timeout_ms, text, err);
     if (rc != 0)
         return rc > 0 ? 0 : -1;
     if (arg)

@@ -26,6 +26,10 @@ enum { SLURM_ASK_MS = 30000 }; /* or what MUSTER_SLURM_TIMEOUT says, a duration 
  * to ask; ERR_TIMEOUT: the controller does not answer; ERR_FAILED: Slurm's refusal. */
 int slurm_ask(enum slurm_question what, const char *arg, int timeout_ms,
               struct str *text, struct err *err);
+/* The job, its nodes and the topology at once, by one process instead of three: the next
+ * slurm_ask() about each answers from here.  -1: ERR_TIMEOUT; when it fails otherwise,
+ * each asks for itself and says what is wrong. */
+int slurm_ask_ahead(const char *job, const char *nodes, struct err *err);
 /* End a job (signo 0) or signal its steps. */
 int slurm_cancel(const char *job, int signo, struct err *err);
 

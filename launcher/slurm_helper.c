@@ -36,6 +36,40 @@ static int show(enum slurm_question what, const char *arg, struct err *err)
     return fflush(stdout) ? err_set(err, ERR_SYSTEM, "stdout: %m") : 0;
 }
 
+/* A cluster may have no topology to show. */
+static int place(const char *job, const char *nodes, struct err *err)
+{
+    const struct {
+        enum slurm_question what;
+        const char *arg;
+        int optional;
+    } ask[] = { { SLURM_ASK_JOB, job, 0 },
+                { SLURM_ASK_NODES, nodes, 0 },
+                { SLURM_ASK_TOPOLOGY, NULL, 1 } };
+    int rc = 0;
+
+    limit_life();
+    if (slurm_lib_open(NULL, err) < 0)
+        return -1;
+    for (size_t i = 0; i < ARRAY_LEN(ask) && rc == 0; i++) {
+        char *text = NULL;
+        size_t n = 0;
+        FILE *to = open_memstream(&text, &n);
+        rc = slurm_lib_show(ask[i].what, ask[i].arg, to, err);
+        fclose(to);
+        if (ask[i].optional && rc < 0)
+            n = 0, rc = 0;
+        if (rc == 0) {
+            printf("%zu\n", n);
+            fwrite(text, 1, n, stdout);
+        }
+        free(text);
+    }
+    if (rc == 0 && fflush(stdout))
+        rc = err_set(err, ERR_SYSTEM, "stdout: %m");
+    return rc;
+}
+
 static int version(struct err *err)
 {
     char *text;
@@ -212,6 +246,8 @@ int slurm_helper(int argc, char **argv, struct err *err)
         return allocate(argv + 1, err);
     if (str_eq(verb, "version") && argc == 1)
         return version(err);
+    if (str_eq(verb, "place") && argc == 3)
+        return place(argv[1], argv[2], err);
     if (str_eq(verb, "cancel") && argc == 3)
         return cancel(argv[1], argv[2], err);
     for (int i = 0; i < SLURM_QUESTIONS; i++)

@@ -4,6 +4,9 @@
  *       one answer on stdout, and the end.  A status that is not 0: 1 Slurm's refusal
  *       (its words on stderr; libslurm's own exit(1) looks the same), 3 there is no
  *       libslurm to use, 5 the controller does not answer
+ *   place ID LIST
+ *       the answers to job ID, nodes LIST and topology (empty when there is none), each
+ *       behind its length in bytes and a newline
  *   allocate FLAG...
  *       asks for nodes and keeps them: the lines "job ID" (there is a queue), then
  *       NAME=VALUE for the environment of a job, then "granted"

@@ -177,7 +177,8 @@ int slurm_place_read(struct slurm_place *out, struct err *err)
         return err_wrap(err, "SLURM_JOB_NODELIST");
     slurm_place_init(&p, said("SLURM_JOB_ID"), list, &nodes);
     strlist_release(&nodes);
-    if (take_tasks(&p, err) < 0 || ask_job(&p, err) < 0 || ask_nodes(&p, err) < 0) {
+    if (take_tasks(&p, err) < 0 || slurm_ask_ahead(p.job, p.list, err) < 0 ||
+        ask_job(&p, err) < 0 || ask_nodes(&p, err) < 0) {
         slurm_place_release(&p);
         return -1;
     }

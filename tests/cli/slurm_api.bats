@@ -92,6 +92,15 @@ grepped() { grep -q -- "$@"; }
         diff ours theirs
     done
     grep -q 'IDX:0-7' <(muster agent slurm job "$other")
+    # what a launch asks for at once is the same, each answer behind its length
+    muster agent slurm place "$other" n2,n1 >at_once
+    for ask in "job $other" 'nodes n2,n1' topology; do
+        muster agent slurm $ask >one
+        wc -c <one
+        cat one
+    done | sed 's/RunTime=[^ ]*//; s/CPULoad=[^ ]*//; s/FreeMem=[^ ]*//' >one_by_one
+    sed -i 's/RunTime=[^ ]*//; s/CPULoad=[^ ]*//; s/FreeMem=[^ ]*//' at_once
+    diff at_once one_by_one
     for ask in 'job 999999' 'nodes n7' 'partitions none'; do
         run muster agent slurm $ask
         [ "$status" -ne 0 ]
