@@ -206,6 +206,7 @@ int profile_end(struct profile *p, int64_t last_step, double others_s, struct er
         rc = err_set(err, ERR_SYSTEM, "%s: cannot make the folder: %s", p->folder,
                      strerror(errno));
     if (rc == 0) {
+        profile_adopt(p->d.event, p->d.n_events);
         free(p->text);
         p->text = profile_text(&p->d);
         rc = profile_write_trace(&p->d, trace, err) || write_text(p, table, err) ? -1

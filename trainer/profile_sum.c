@@ -78,6 +78,44 @@ int64_t spans_outside(const struct span *a, int na, const struct span *b, int nb
     return spans_length(a, na) - both;
 }
 
+/* --- events without a call ------------------------------------------------------------ */
+enum { MAX_TRACKS = 256 };
+
+/* Bit 0: a call's collective was seen on the track, bit 1: another call's event. */
+static void note_tracks(const struct profile_event *events, int n, int32_t *track,
+                        unsigned *saw, int *tracks)
+{
+    *tracks = 0;
+    for (int i = 0; i < n; i++) {
+        int at = 0;
+
+        if (events[i].op < 0)
+            continue;
+        while (at < *tracks && track[at] != events[i].track)
+            at++;
+        if (at == MAX_TRACKS)
+            continue;
+        if (at == *tracks) {
+            track[(*tracks)++] = events[i].track;
+            saw[at] = 0;
+        }
+        saw[at] |= events[i].kind == PROFILE_COLLECTIVE ? 1 : 2;
+    }
+}
+
+void profile_adopt(struct profile_event *events, int n)
+{
+    int32_t track[MAX_TRACKS];
+    unsigned saw[MAX_TRACKS];
+    int tracks;
+
+    note_tracks(events, n, track, saw, &tracks);
+    for (int i = 0; i < n; i++)
+        for (int t = 0; t < tracks && events[i].op < 0; t++)
+            if (track[t] == events[i].track && saw[t] == 1)
+                events[i].kind = PROFILE_COLLECTIVE;
+}
+
 /* --- totals -------------------------------------------------------------------------- */
 struct picker {
     const struct profile_event *events;

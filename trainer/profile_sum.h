@@ -64,6 +64,10 @@ struct profile_totals {
     int64_t idle_ns;                     /* nothing runs */
 };
 
+/* Events that no call is known of (copies that a library queued from a thread of its own)
+ * become collectives where every other event of their track is one. */
+void profile_adopt(struct profile_event *events, int n);
+
 /* Over events[n], cut to [from, to). */
 void profile_sum(const struct profile_event *events, int n, int64_t from, int64_t to,
                  struct profile_totals *out);

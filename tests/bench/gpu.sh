@@ -259,8 +259,17 @@ curve()
             } exit bad }' || fail 'loss curves differ'
 }
 
+# PyTorch brings CUPTI along, for machines without the toolkit.
+cupti_path()
+{
+    [ "$DEVICE" = cuda ] || return 0
+    dir=$("$PYTHON" -c 'import glob, site; print("".join(glob.glob(site.getsitepackages()[0] + "/nvidia/**/libcupti.so.1?", recursive=True)[:1]))')
+    [ -z "$dir" ] || export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}${dir%/*}"
+}
+
 profile()
 {
+    cupti_path
     tokens
     # shellcheck disable=SC2086 # words
     set -- $LAYERS
@@ -340,6 +349,7 @@ bits()
 
 early()
 {
+    cupti_path
     tokens
     for n in $LAYERS; do
         recipe "$n" "${STEPS:-14}" "$work/random.bin" "$(routing)" >"$work/recipe.yaml"

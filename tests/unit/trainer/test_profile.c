@@ -45,6 +45,26 @@ static const struct profile_event events[] = {
       .name = "k\"1" },
 };
 
+static void test_adopt(void **state)
+{
+    struct profile_event e[] = {
+        { .track = 7, .op = -1, .kind = PROFILE_MEMORY },
+        { .track = 7, .op = 2, .kind = PROFILE_COLLECTIVE },
+        { .track = 1, .op = 3, .kind = PROFILE_COLLECTIVE },
+        { .track = 1, .op = 4, .kind = PROFILE_DENSE },
+        { .track = 1, .op = -1, .kind = PROFILE_MEMORY },
+        { .track = 9, .op = -1, .kind = PROFILE_OTHER },
+    };
+
+    (void)state;
+    profile_adopt(e, 6);
+    assert_int_equal(e[0].kind, PROFILE_COLLECTIVE);
+    assert_int_equal(e[3].kind, PROFILE_DENSE);
+    assert_int_equal(e[4].kind, PROFILE_MEMORY); /* computing uses that track, too */
+    assert_int_equal(e[5].kind, PROFILE_OTHER);
+    profile_adopt(e, 0);
+}
+
 static void test_totals(void **state)
 {
     struct profile_totals t;
@@ -236,9 +256,13 @@ static void test_rates_leave_it_out(void **state)
 int main(void)
 {
     const struct CMUnitTest t[] = {
-        cmocka_unit_test(test_spans),     cmocka_unit_test(test_totals),
-        cmocka_unit_test(test_rows),      cmocka_unit_test(test_text_and_trace),
-        cmocka_unit_test(test_recording), cmocka_unit_test(test_rates_leave_it_out),
+        cmocka_unit_test(test_spans),
+        cmocka_unit_test(test_adopt),
+        cmocka_unit_test(test_totals),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_text_and_trace),
+        cmocka_unit_test(test_recording),
+        cmocka_unit_test(test_rates_leave_it_out),
     };
 
     return cmocka_run_group_tests(t, NULL, NULL);
