@@ -45,6 +45,8 @@ static void fill_training(const struct run *run, struct agent_job *j)
     /* What matches nothing here may be on the hosts: the ranks will say. */
     for (int i = 0; i < r->data.path.n; i++)
         data_files(r->data.path.item[i], &j->needs, NULL);
+    for (int i = 0; i < r->data.validation_path.n; i++)
+        data_files(r->data.validation_path.item[i], &j->needs, NULL);
     j->need_bytes = xcalloc((size_t)j->needs.n + 1, sizeof(*j->need_bytes));
     for (int i = 0; i < j->needs.n; i++)
         j->need_bytes[i] = stat(j->needs.item[i], &st) == 0 ? st.st_size : 0;

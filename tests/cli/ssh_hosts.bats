@@ -267,3 +267,28 @@ assert [r["gpus"] for r in o["rungs"]] == [1, 2], o["rungs"]'
     has 'node node2 has 7 GPUs, node node1 has 8 GPUs'
     lacks node3
 }
+
+# left I: nothing of a run is left on host I (0: the login node), within 15 s
+left()
+{
+    for _ in $(seq 150); do
+        node "$1" pgrep -f 'sleep 6[0-9]|agent serve|agent ssh' >/dev/null || return 0
+        sleep 0.1
+    done
+    node "$1" ps ax
+    return 1
+}
+
+@test "C13: the launcher is killed, with its guardian or not: the hosts are empty in 15 s" {
+    for who in '$(cat pid)' '$(pgrep -P $(cat pid) -x muster)' '$(cat pid) $(pgrep -P $(cat pid))'; do
+        rm -f "$D/shared/up"
+        lab 'muster launch --gpus 4 --hosts node1,node2 -- sh -c "trap : TERM; echo up >>up; sleep 61; sleep 62" & echo $! >pid; wait' >out 2>&1 &
+        for _ in $(seq 400); do
+            [ "$(grep -c up "$D/shared/up" 2>/dev/null)" = 4 ] && break
+            sleep 0.05
+        done
+        lab "kill -KILL $who"
+        for i in 1 2 0; do left $i; done
+        wait
+    done
+}
