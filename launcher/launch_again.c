@@ -129,10 +129,8 @@ static void begin_next(struct launch *l, const struct run_result *r)
 {
     free(l->again_dir);
     l->again_dir = xstrdup(r->dir);
-    l->part = (struct run_part){ .dir = l->again_dir,
-                                 .attempt = l->part.attempt + 1,
-                                 .from_step = l->part.from_step,
-                                 .batch = l->part.batch };
+    l->part.dir = l->again_dir;
+    l->part.attempt++;
 }
 
 static int start_elsewhere(struct launch *l, const struct run_result *r,
@@ -206,6 +204,8 @@ int launch_again(struct launch *l, const struct run_result *r, struct err *err)
 {
     int rc = 0;
 
+    if (r->requeued)
+        return 0;
     if (failed_at_start(l, r))
         rc = start_elsewhere(l, r, err);
     else if (failed_on_the_way(l, r) && l->restarts < l->a->restarts)

@@ -29,6 +29,7 @@ static void set_home(const char *dir)
 int launch_batch_enter(struct launch *l, struct err *err)
 {
     const char *dir = l->a->batch, *again = getenv("SLURM_RESTART_COUNT"), *cwd;
+    int n = again ? (int)strtol(again, NULL, 10) : 0;
     char *path = xasprintf("%s/batch.json", dir);
     struct js *about = NULL;
     int rc = -1;
@@ -40,11 +41,9 @@ int launch_batch_enter(struct launch *l, struct err *err)
     } else {
         cwd = js_str(about, "cwd", ".");
         set_home(dir);
-        l->part =
-            (struct run_part){ .dir = dir,
-                               .attempt = again ? (int)strtol(again, NULL, 10) : 0,
-                               .from_step = -1,
-                               .batch = 1 };
+        l->part = (struct run_part){
+            .dir = dir, .attempt = n, .requeues = n, .from_step = -1, .batch = 1
+        };
         l->recipe_path = xasprintf("%s/recipe.yaml", dir);
         rc = chdir(cwd);
         if (rc < 0)
@@ -63,15 +62,15 @@ int launch_batch_resume(struct launch *l, struct err *err)
 {
     const struct recipe *r = &l->recipe;
 
-    if (l->part.attempt == 0 || l->a->command)
+    if (l->part.requeues == 0 || l->a->command)
         return 0;
-    if (l->part.attempt > r->cluster.slurm_requeue)
+    if (l->part.requeues > r->cluster.slurm_requeue)
         return err_set(err, ERR_FAILED,
                        "the job was requeued %d times, cluster.slurm.requeue allows %d",
-                       l->part.attempt, r->cluster.slurm_requeue);
+                       l->part.requeues, r->cluster.slurm_requeue);
     l->part.from_step = run_checkpoint(r, l->part.dir, &l->resume);
     if (l->resume)
-        log_info("requeue %d: going on from step %lld", l->part.attempt,
+        log_info("requeue %d: going on from step %lld", l->part.requeues,
                  (long long)l->part.from_step);
     return 0;
 }

@@ -110,6 +110,7 @@ static void set_limit(const struct launch *l, struct run_request *q)
         return;
     ms = (int64_t)s.before_s * 1000 - LIMIT_SPARE_MS;
     q->limit = 1;
+    q->limit_watch_ms = l->part.batch || l->hold ? 0 : (int64_t)s.before_s * 1000;
     q->limit_grace_ms =
         launch_said(l->a->grace_ms, ms > q->stop_grace_ms ? ms : q->stop_grace_ms);
 }
@@ -140,5 +141,6 @@ struct run_request launch_request(struct launch *l)
 
     machines_request(&l->machines, &q);
     set_limit(l, &q);
+    l->part.retries = a->restarts - l->restarts;
     return q;
 }

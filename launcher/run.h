@@ -31,6 +31,8 @@ struct run_part {
     int attempt;       /* from 0 */
     int64_t from_step; /* of the checkpoint it goes on from; -1 none */
     int batch;         /* in a batch job of muster's, which may be requeued */
+    int requeues;      /* how often that was */
+    int retries;       /* left to the caller: a lost node is no reason to requeue */
 };
 
 /* Step of the newest complete checkpoint of a run in DIR, and its folder into *path,
@@ -66,7 +68,9 @@ struct run_request {
     const struct run_part *part; /* NULL: a new run in a new folder */
     int limit;                   /* USR1 or USR2 say that the time is nearly up: save */
     int64_t limit_grace_ms;      /* as stop_grace_ms, then */
-    struct js *attempts;         /* what the result says of those before; or NULL */
+    int64_t limit_watch_ms; /* nobody asked Slurm for that: save so long before the end;
+                               0: off */
+    struct js *attempts;    /* what the result says of those before; or NULL */
     /* Each event; NULL: none.  Not 0 stops the run (cause "stopped").  Besides those
      * of the ranks (heartbeat.h) there are the launcher's own: "start" {run, dir,
      * world}, "connected", "finalized", "abort", "exit" {status}. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/js.h"
 #include "base/log.h"
@@ -18,7 +19,14 @@
 #include "recipes/recipe.h"
 #include "trainer/ckpt.h"
 
-enum { ASK_MS = 5000 };
+enum {
+    ASK_MS = 5000,
+    LOOK_MS = 2000,   /* the loop waits for this answer */
+    FIRST_MS = 5000,  /* after the start */
+    AGAIN_MS = 60000, /* at most: the limit may have been moved */
+    CLOSE_MS = 1000,
+    PART_OF_REST = 4, /* of a short rest not more than this part is for saving */
+};
 
 int run_limit_take(struct run *run, int signo)
 {
@@ -33,6 +41,51 @@ int run_limit_take(struct run *run, int signo)
     run_end(run, ERR_TIMEOUT, "limit", -1, why);
     free(why);
     return 1;
+}
+
+/* How long before the end the ranks are to save: of a short time not too much. */
+static int64_t lead_of(struct run *run, int64_t left_ms)
+{
+    if (!run->limit_lead_ms) {
+        run->limit_lead_ms = run->q->limit_watch_ms;
+        if (run->limit_lead_ms > left_ms / PART_OF_REST)
+            run->limit_lead_ms = left_ms / PART_OF_REST;
+    }
+    return run->limit_lead_ms;
+}
+
+/* When it is time to look again, or to save. */
+static int64_t look_again(int64_t left, int64_t lead)
+{
+    return clock_ms() + (left - lead < AGAIN_MS ? left - lead : AGAIN_MS);
+}
+
+void run_limit_tick(struct run *run, int64_t now)
+{
+    struct slurm_job job = { .time_left_s = -1 };
+    int64_t left, lead;
+    char *why;
+
+    if (!run->q->limit_watch_ms || run->phase != RUN_GOING || now < run->limit_look)
+        return;
+    if (!run->limit_look) {
+        run->limit_look = now + FIRST_MS;
+        return;
+    }
+    run->limit_look = now + AGAIN_MS;
+    if (slurm_job_read(run->q->slurm->job, LOOK_MS, &job, NULL) < 0 ||
+        job.time_left_s < 0)
+        return;
+    left = job.time_left_s * 1000;
+    lead = lead_of(run, left);
+    if (left > lead + CLOSE_MS) {
+        run->limit_look = look_again(left, lead);
+        return;
+    }
+    why = xasprintf("the time of Slurm's job %s is nearly up (%lld s left)",
+                    run->q->slurm->job, (long long)job.time_left_s);
+    run_end(run, ERR_TIMEOUT, "limit", -1, why);
+    free(why);
 }
 
 __attribute__((format(printf, 4, 5))) static void
@@ -91,7 +144,7 @@ static void explain(struct run *run)
     if (slurm_job_read(id, ASK_MS, &job, NULL) < 0)
         return;
     if (is_batch(run) &&
-        (job.phase == SLURM_JOB_WAITS || job.restarts > run->q->part->attempt))
+        (job.phase == SLURM_JOB_WAITS || job.restarts > run->q->part->requeues))
         r->requeued = 1; /* by Slurm, or by somebody's scontrol */
     else if (!str_eq(r->cause, "stopped"))
         return;
@@ -146,10 +199,10 @@ static char *objection(const struct run *run, int64_t saved)
             "no step was saved in this allocation (it began at step %lld): "
             "ask for more time, or save more often",
             (long long)b->from_step);
-    if (b->attempt >= most)
+    if (b->requeues >= most)
         return xasprintf("it was requeued %d time%s, cluster.slurm.requeue allows no "
                          "more",
-                         b->attempt, str_s(b->attempt));
+                         b->requeues, str_s(b->requeues));
     return NULL;
 }
 
@@ -168,7 +221,7 @@ static void requeue(struct run *run, int64_t saved)
     store_note_requeue(r, r->reason);
     r->requeued = 1;
     log_info("run %s goes on from step %lld when Slurm has nodes again (%d of %d): %s",
-             r->id, (long long)saved, run->q->part->attempt + 1,
+             r->id, (long long)saved, run->q->part->requeues + 1,
              run->q->recipe->cluster.slurm_requeue, r->reason);
     if (slurm_job_requeue(run->q->slurm->job, &err) < 0) {
         r->requeued = 0;
@@ -185,6 +238,14 @@ static int is_done(const struct run *run)
     return r && !run->q->command && run->result->steps >= r->training.steps;
 }
 
+/* A lost node ends a batch job anyway, unless the caller wants to try with the rest. */
+static int is_to_go_on(const struct run *run)
+{
+    return str_eq(run->result->cause, "limit") ||
+           (str_eq(run->result->cause, "node") && is_batch(run) &&
+            run->q->part->retries <= 0);
+}
+
 void run_limit_conclude(struct run *run)
 {
     struct run_result *r = run->result;
@@ -197,7 +258,7 @@ void run_limit_conclude(struct run *run)
         log_info("run %s: Slurm requeued job %s: %s", r->id, run->q->slurm->job,
                  r->reason);
     }
-    if (r->requeued || (!str_eq(r->cause, "limit") && !str_eq(r->cause, "node")))
+    if (r->requeued || !is_to_go_on(run))
         return;
     if (is_done(run) && str_eq(r->cause, "limit")) {
         become(r, 0, "ok", NULL);

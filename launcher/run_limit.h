@@ -12,12 +12,18 @@
 #ifndef LAUNCHER_RUN_LIMIT_H
 #define LAUNCHER_RUN_LIMIT_H
 
+#include <stdint.h>
+
 struct run;
 
 /* A signal came, to the launcher or to an agent.  1: it was that one (USR1 or USR2, of
  * which muster's own ranks take no notice), and the ranks are told to save; 0: it means
  * something else, as all do to a command. */
 int run_limit_take(struct run *run, int signo);
+
+/* In an allocation that somebody else asked for, maybe without a signal: from time to
+ * time Slurm is asked how much time is left. */
+void run_limit_tick(struct run *run, int64_t now);
 
 /* The ranks have ended: put the outcome right, and requeue the job. */
 void run_limit_conclude(struct run *run);

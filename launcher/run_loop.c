@@ -372,6 +372,7 @@ void run_loop(struct run *run)
         now = clock_ms();
         if (run->backend->tick) /* it may know better what the watch sees */
             run->backend->tick(run, now);
+        run_limit_tick(run, now);
         judge(run, now);
         go_on_ending(run, now);
         hold_back(run, now);

@@ -53,10 +53,11 @@ struct run {
     enum run_phase phase;
     int64_t phase_ends, next_scan;
     int64_t judge_after; /* the backend is finding out: the watch's verdict waits; 0 */
-    int64_t paused_at;  /* Ctrl-Z; 0: not paused */
-    int64_t full_since; /* the echo is full: outputs are set aside; 0: no */
-    int listening;      /* `outputs` is in `epoll` */
-    unsigned task_said; /* run_task.c: what was warned of, once each */
+    int64_t paused_at;   /* Ctrl-Z; 0: not paused */
+    int64_t full_since;  /* the echo is full: outputs are set aside; 0: no */
+    int listening;       /* `outputs` is in `epoll` */
+    int64_t limit_look, limit_lead_ms; /* run_limit.c: when it asks again; 0: not yet */
+    unsigned task_said;                /* run_task.c: what was warned of, once each */
 };
 
 /* What an epoll event is about: kind, rank (RUN_BACKEND: an id of its own). */

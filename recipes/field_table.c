@@ -188,8 +188,9 @@ const struct field fields[] = {
       .doc = "pyxis: options of srun, for Enroot; apptainer: it starts the ranks" },
     { NAMED("cluster.slurm.signal", cluster.slurm_signal), FIELD_TEXT,
       .def = "USR1@120",
-      .doc = "SIGNAL@SECONDS, as --signal of sbatch: when a job of muster's tells its "
-             "ranks to save before its time is up; USR1 or USR2" },
+      .doc = "SIGNAL@SECONDS, as --signal of sbatch: so long before the time of its "
+             "job is "
+             "up the ranks are told to save; USR1 or USR2" },
     { NAMED("cluster.slurm.requeue", cluster.slurm_requeue), FIELD_INT, RANGE(0, 1000),
       .def = "10",
       .doc =

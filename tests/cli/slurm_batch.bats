@@ -262,6 +262,32 @@ S
     same_losses "$MUSTER_HOME"/runs/*/events.jsonl
 }
 
+@test "batch: without a signal of Slurm's the time that is left is asked for" {
+    here
+    mkdir bin
+    cat >bin/squeue <<'S'
+#!/bin/sh
+case "$*" in
+*PreemptTime*) ;;
+*) exec /usr/bin/squeue "$@" ;;
+esac
+# a job of 16 s, which gets 4 more when 11 are over
+[ -e begun ] || date +%s >begun
+over=$(($(date +%s) - $(cat begun)))
+[ $over -gt 10 ] && end=20 || end=16
+echo "RUNNING|None|0|N/A|0:$((end > over ? end - over : 0))|"
+S
+    chmod 755 bin/squeue
+    [ -x /usr/bin/squeue ] || skip 'squeue is elsewhere'
+    PATH="$PWD/bin:$PATH" run timeout 60 salloc -Q -N2 --gres=gpu:8 muster launch cpu.yaml --gpus 4 --no-check --quiet --set training.steps=1000000
+    status 5
+    has "s left)"
+    last=${lines[-1]}
+    case $last in 'muster launch cpu.yaml --gpus 4 '*' --resume '*/ck/step-*) ;; *) echo "$last"; false ;; esac
+    over=$(($(date +%s) - $(cat begun)))
+    [ $over -ge 12 ]
+}
+
 @test "C14: a command gets the signal itself" {
     here
     salloc -Q -N2 --gres=gpu:8 muster launch --gpus 4 -- sh -c 'trap "echo saved; left=3" USR1; left=300; echo up; while [ $((left -= 1)) -gt 0 ]; do sleep 0.2; done' >out 2>&1 &
