@@ -12,6 +12,7 @@
 #include "launcher/proc.h"
 #include "launcher/rank_env.h"
 #include "launcher/run_state.h"
+#include "recipes/recipe.h"
 #include "topology/place.h"
 
 enum { FILES_OLD_DEFAULT = 1024, LEAST_STACK = 1 << 20 };
@@ -25,6 +26,7 @@ enum said {
     SAID_SHM = 32,
     SAID_DEVICES = 64,
     SAID_NET = 128,
+    SAID_FEW = 256,
 };
 
 /* 1 the first time. */
@@ -45,6 +47,32 @@ static int same_cpus(const char *a, const char *b)
            CPU_EQUAL(&x, &y);
 }
 
+static int ranks_here(const struct run *run, int rank)
+{
+    const struct placement *p = run->q->placement;
+    int n = 0;
+
+    for (int r = 0; r < p->world; r++)
+        n += p->rank[r].node == p->rank[rank].node;
+    return n;
+}
+
+/* A job that asked for GPUs alone gets a CPU or two beside them. */
+static void look_at_few(struct run *run, int rank, const char *cpus)
+{
+    int here = ranks_here(run, rank);
+    cpu_set_t set;
+
+    if (run->backend != &backend_slurm || run->q->no_bind || !*cpus ||
+        proc_cpus(cpus, &set, NULL) < 0 || CPU_COUNT(&set) >= here ||
+        (run->q->recipe && run->q->recipe->cluster.device == DEVICE_SIM) ||
+        !first(run, SAID_FEW))
+        return;
+    log_warn("%s: %d ranks share %d CPU%s (%s): ask for more with the nodes "
+             "(--cpus-per-task, --cpus-per-gpu or --exclusive)",
+             run_host(run, rank), here, CPU_COUNT(&set), str_s(CPU_COUNT(&set)), cpus);
+}
+
 static void take_binding(struct run *run, int rank, const struct js *e)
 {
     const char *want = js_str(e, "want_cpus", ""), *got = js_str(e, "cpus", "");
@@ -60,6 +88,7 @@ static void take_binding(struct run *run, int rank, const struct js *e)
                 js_str(e, "why", ""), rank, run_host(run, rank), got);
     } else if (!*want) {
         t->unbound++;
+        look_at_few(run, rank, got);
     } else if (!*got || same_cpus(want, got)) {
         t->bound++;
     } else {
@@ -81,16 +110,6 @@ static const char *cure(const struct run *run, const char *slurm, const char *ss
     return run->backend == &backend_slurm    ? slurm
            : run->backend == &backend_agents ? ssh
                                              : local;
-}
-
-static int ranks_here(const struct run *run, int rank)
-{
-    const struct placement *p = run->q->placement;
-    int n = 0;
-
-    for (int r = 0; r < p->world; r++)
-        n += p->rank[r].node == p->rank[rank].node;
-    return n;
 }
 
 /* Registered memory is locked memory (case C07). */

@@ -81,6 +81,16 @@ bound_apart()
     has 'n1:1: threads 1'
 }
 
+@test "binding: a job with fewer CPUs than ranks is told what to ask for" {
+    [ -z "$SKIP" ] || skip "$SKIP"
+    [ "$(awk '/^Cpus_allowed_list/ { print $2 }' /proc/1/status)" = 0-1 ] || skip 'nodes of two CPUs'
+    slurm muster launch --gpus 4 -- true
+    status 0
+    has 'n1: 4 ranks share 2 CPUs (0-1): ask for more with the nodes (--cpus-per-task'
+    slurm muster launch --gpus 2 -- true
+    lacks 'share'
+}
+
 @test "binding: what Slurm binds stays, and that is said; so does --no-bind" {
     [ -z "$SKIP" ] || skip "$SKIP"
     cat >sim.yaml <<'Y'
