@@ -14,6 +14,7 @@
 #include "launcher/run.h"
 #include "launcher/run_command.h"
 #include "launcher/secret.h"
+#include "launcher/slurm_source.h"
 #include "launcher/spares.h"
 #include "recipes/value.h"
 #include "topology/place.h"
@@ -220,19 +221,34 @@ static void add_commands(struct plan *p, const struct machines *m,
     add_started(p, m);
 }
 
-/* Outside an allocation nobody knows the nodes that Slurm would give: this machine
- * stands for them then. */
+/* Nodes that Slurm would give to nobody. */
+static void set_aside(struct topology *t)
+{
+    for (int i = 0; i < t->n_findings; i++)
+        for (int k = 0; k < t->n_nodes; k++)
+            if (t->findings[i].severity == SEVERITY_FAIL &&
+                str_eq(t->findings[i].object, t->nodes[k].name))
+                t->nodes[k].set_aside = AS_BAD;
+}
+
+/* Outside an allocation nobody knows the nodes that Slurm would give: those of the
+ * cluster that are up stand for them, or this machine where there is no Slurm. */
 static int look(const struct options *o, const struct recipe *r, struct machines *m,
                 struct err *err)
 {
     struct machines_ask ask = o->where;
+    const char *file = ask.cluster ? ask.cluster : r->cluster.file;
 
     ask.recipe = r;
     if (r->cluster.backend != BACKEND_SLURM || slurm_is_inside() || ask.hosts ||
         ask.hostfile)
         return machines_open(&ask, m, err);
-    return topology_from_cluster(ask.cluster ? ask.cluster : r->cluster.file,
-                                 &m->topology, err);
+    if (!*file &&
+        topology_from_slurm(r->cluster.slurm_partition, &m->topology, NULL) == 0) {
+        set_aside(m->topology);
+        return 0;
+    }
+    return topology_from_cluster(file, &m->topology, err);
 }
 
 static int make_and_show(const struct options *o, const struct recipe *r,
@@ -253,6 +269,9 @@ static int make_and_show(const struct options *o, const struct recipe *r,
         plan_release(&p);
         goto out;
     }
+    if (m.topology->unseen && !m.in_slurm)
+        strlist_add(&p.warnings, "these are the cluster's nodes that are up: Slurm "
+                                 "decides which of them the run gets");
     add_commands(&p, &m, o);
     if (o->json) {
         json = plan_json(&p);

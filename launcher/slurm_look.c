@@ -93,7 +93,7 @@ int slurm_place_fabric(struct topology *t, const char *text, size_t len,
 }
 
 /* A cluster without a topology plugin shows none: then all nodes are alike. */
-static void ask_fabric(struct topology *t)
+void slurm_add_fabric(struct topology *t)
 {
     struct str text = STR_INIT;
     struct err e = ERR_INIT;
@@ -108,6 +108,13 @@ static void ask_fabric(struct topology *t)
 
 /* --- the topology -------------------------------------------------------------------- */
 
+void slurm_name_gpu(struct gpu *g, const char *type)
+{
+    snprintf(g->name, sizeof(g->name), "%.63s", type);
+    for (char *c = g->name; *c; c++)
+        *c = (char)toupper((unsigned char)*c);
+}
+
 static void add_node(struct topology *t, const char *name,
                      const struct slurm_node *from)
 {
@@ -121,9 +128,7 @@ static void add_node(struct topology *t, const char *name,
     for (int g = 0; g < from->gpus; g++) {
         struct gpu *gpu = topology_add_gpu(n);
         gpu->index = from->index[g];
-        snprintf(gpu->name, sizeof(gpu->name), "%.63s", from->gpu_type);
-        for (char *c = gpu->name; *c; c++)
-            *c = (char)toupper((unsigned char)*c);
+        slurm_name_gpu(gpu, from->gpu_type);
     }
 }
 
@@ -142,6 +147,6 @@ struct topology *slurm_topology(const struct slurm_place *p)
         topology_find(t, SEVERITY_FAIL, p->nodes.item[i], "it is %s", p->node[i].down);
     }
     if (t->n_nodes > 1)
-        ask_fabric(t);
+        slurm_add_fabric(t);
     return t;
 }

@@ -40,6 +40,12 @@ void slurm_place_release(struct slurm_place *p);
  * knows of switches, leaves.  Nodes that are down are left out, and a finding. */
 struct topology *slurm_topology(const struct slurm_place *p);
 
+struct gpu;
+/* The name of a GPU that Slurm calls `type`: "b200" is "B200". */
+void slurm_name_gpu(struct gpu *g, const char *type);
+/* Switches and leaves into t, whose nodes are known; nothing where Slurm knows none. */
+void slurm_add_fabric(struct topology *t);
+
 /* --- parts, for tests ------------------------------------------------------------- */
 
 /* For these nodes; the rest is unknown. */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/log.h"
 #include "base/str.h"
 #include "launcher/slurm_ask.h"
 #include "launcher/slurm_nodes.h"
@@ -40,9 +39,7 @@ static void add_gpus(struct node *n, const char *text)
         for (int64_t k = 0; k < item->count && n->n_gpus < GPUS_MAX; k++) {
             struct gpu *gpu = topology_add_gpu(n);
             gpu->index = n->n_gpus - 1;
-            snprintf(gpu->name, sizeof(gpu->name), "%.63s", item->type);
-            for (char *c = gpu->name; *c; c++)
-                *c = (char)toupper((unsigned char)*c);
+            slurm_name_gpu(gpu, item->type);
         }
     }
     gres_release(&gres);
@@ -106,20 +103,6 @@ int topology_from_slurm_nodes(const char *text, size_t len, const char *partitio
     return 0;
 }
 
-/* A cluster without a topology plugin shows none. */
-static void add_switches(struct topology *t)
-{
-    struct str text = STR_INIT;
-    struct err e = ERR_INIT;
-
-    if (slurm_ask(SLURM_ASK_TOPOLOGY, NULL, SLURM_ASK_MS, &text, &e) == 0 && text.len &&
-        strstr(text.text, "Name=") &&
-        slurm_place_fabric(t, text.text, text.len, &e) < 0)
-        log_warn("Slurm's topology is not used: %s", err_text(&e));
-    err_release(&e);
-    str_release(&text);
-}
-
 int topology_from_slurm(const char *partition, struct topology **out, struct err *err)
 {
     struct str text = STR_INIT;
@@ -129,7 +112,7 @@ int topology_from_slurm(const char *partition, struct topology **out, struct err
         rc = topology_from_slurm_nodes(text.text ? text.text : "", text.len, partition,
                                        out, err);
     if (rc == 0)
-        add_switches(*out);
+        slurm_add_fabric(*out);
     str_release(&text);
     return rc;
 }

@@ -68,6 +68,20 @@ alloc() { run timeout 100 salloc -Q "$@"; }
     has 'warning   1 of 1 shard groups of 16 cross leaf switches'
 }
 
+@test "slurm: plan outside an allocation lays out on the nodes that are up" {
+    here
+    run timeout 60 muster plan sim.yaml --gpus 32 --set cluster.backend=slurm
+    status 0
+    has 'plan      sim on slurm'
+    has 'leaf              leaf1: ranks 16 to 31'
+    has 'Slurm decides which of them the run gets'
+    scontrol update nodename=n1 state=drain reason='fan 3'
+    run timeout 60 muster plan sim.yaml --gpus 16 --set cluster.backend=slurm
+    scontrol update nodename=n1 state=resume
+    status 0
+    has 'leaf              leaf1: ranks 0 to 15'
+}
+
 @test "slurm: an allocation that is too small: what is asked, what is there, the cure" {
     here
     alloc -N2 --gres=gpu:4 muster launch sim.yaml --gpus 32
