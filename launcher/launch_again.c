@@ -64,17 +64,37 @@ static int is_any(const char *blamed, int world)
 /* A node was at fault and there is none to take its place: that is worth a line. */
 static void say_none(const struct launch *l, const char *blamed)
 {
-    if (launch_spares(l) > 0 && is_any(blamed, l->placement->world))
-        log_warn("no spare takes the place: %d left",
-                 spares_left(l->machines.topology));
+    int world = l->placement->world, left = spares_left(l->machines.topology);
+
+    if (launch_spares(l) == 0 || !is_any(blamed, world))
+        return;
+    if (left && !memchr(blamed, 0, (size_t)world))
+        log_warn("no spare takes the place: all nodes fail alike");
+    else
+        log_warn("no spare takes the place: %d left", left);
 }
 
 /* ---- checks ---- */
 
+/* Of the checks' refusal, the lines behind the first, as one; the caller's to free(). */
+static char *why_refused(const struct err *err)
+{
+    const char *line = strchr(err_text(err), '\n');
+    struct str s = STR_INIT;
+
+    if (!line)
+        return xstrdup(err_text(err));
+    for (; line; line = strchr(line, '\n')) {
+        line += 1 + strspn(line + 1, " ");
+        str_addf(&s, "%s%.*s", s.len ? "; " : "", (int)strcspn(line, "\n"), line);
+    }
+    return str_take(&s);
+}
+
 int launch_swap_checked(struct launch *l, const struct strlist *bad, struct err *err)
 {
     const struct placement *p = l->placement;
-    char *blamed = xcalloc((size_t)p->world + 1, 1), *why = xstrdup(err_text(err));
+    char *blamed = xcalloc((size_t)p->world + 1, 1), *why = why_refused(err);
     struct str change = STR_INIT;
     int rc;
 

@@ -333,7 +333,9 @@ static void of_slurm(const struct slurm_fault *f, struct slurm_verdict *v)
     }
     v->status = 128 + SIGTERM;
     v->cause = "stopped";
-    str_addf(&v->reason, "Slurm ended the step (scancel, time limit or preemption): %s",
+    str_addf(&v->reason,
+             "Slurm ended the step (scancel, time limit, preemption, or a rank that "
+             "called PMIx_Abort): %s",
              f->cancelled);
 }
 

@@ -145,6 +145,18 @@ for line in sys.stdin:
     [ ! -e "$D/shared/started" ]
 }
 
+@test "--spares: a host that does not answer is left out, with the reason" {
+    run lab 'sed -i "/^node1/d" ~/.ssh/known_hosts; muster launch --gpus 4 --hosts node[1-3] --spares 1 -- sh -c "echo \$RANK on \$(hostname)"'
+    status 0
+    has 'left out, a spare takes its place: node node1: '
+    has 'node2:0: 0 on node2'
+    has 'node3:3: 3 on node3'
+    run lab 'sed -i "/^node[12]/d" ~/.ssh/known_hosts; muster launch --gpus 2 --hosts node[1-3] --spares 1 -- touch started'
+    [ "$status" -ne 0 ]
+    has 'node node1: '
+    has 'node node2: '
+}
+
 @test "ssh: one machine under two names is refused, and so is one name on two machines" {
     run lab 'muster launch --gpus 4 --hosts node1,10.99.0.1 -- true'
     status 2

@@ -66,7 +66,7 @@ agent_of()
     [ "$(ls "$MUSTER_HOME/runs" | wc -l)" -eq 1 ]
     grep -q '"change": "node n1 is replaced by n3"' "$MUSTER_HOME"/runs/*/result.json
     run muster runs
-    [ "$(grep -c ' done ' <<<"$output")" -eq 1 ]
+    [ "$(grep -c ' done' <<<"$output")" -eq 1 ]
     [ "$(wc -l <<<"$output")" -eq 2 ]
 }
 
@@ -89,6 +89,24 @@ agent_of()
     agents 3 sim.yaml --gpus 4 --spares 1 --grace 1s -- sh -c 'exit $((RANK == 1 ? 7 : 0))'
     status 7
     lacks replaced
+}
+
+@test "spares: a node that fails its check is replaced; not when all fail alike" {
+    tiny
+    at=$(hostname -I | cut -d' ' -f1)
+    [ -n "$at" ] || skip 'this machine has no address but loopback'
+    sed -i 's/steps: 40/steps: 2/; s/^checkpoint.*/checks: {level: quick}/' tiny.yaml
+    printf '127.0.0.1 localhost\n%s n2\n%s n3\n' "$at" "$at" >hosts # n1 does not resolve
+    export MUSTER_TEST_LOCAL_AGENTS=3
+    run timeout 200 unshare -m sh -c 'mount --bind hosts /etc/hosts; exec muster launch tiny.yaml --gpus 4 --spares 1'
+    status 0
+    has 'node n1 is replaced by n3: fail resolve, n1: n1 does not resolve'
+    has 'n2:0: step 2 '
+    echo '127.0.0.1 localhost' >hosts
+    run timeout 200 unshare -m sh -c 'mount --bind hosts /etc/hosts; exec muster launch tiny.yaml --gpus 4 --spares 1'
+    [ "$status" -ne 0 ]
+    has 'no spare takes the place: all nodes fail alike'
+    has 'fail resolve, n2'
 }
 
 @test "spares: they are counted, kept out of --gpus, and shown" {
