@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "launcher/guard.h"
 #include "launcher/run_state.h"
 #include "launcher/slurm_job.h"
 #include "launcher/slurm_nodes.h"
@@ -127,6 +128,8 @@ static int is_dubious(const struct run *run)
     const struct run_result *r = run->result;
 
     if (!run->q->slurm || r->status == 0 || str_eq(r->cause, "limit"))
+        return 0;
+    if (guard_is_gone()) /* that is the cause; the job may go with it */
         return 0;
     return is_batch(run) || (str_eq(r->cause, "stopped") &&
                              (r->status == 128 + SIGTERM || r->status == 128 + SIGHUP));

@@ -59,7 +59,12 @@ until_true()
 nothing_left() { left=$(ps_of | if [ "$kind" = ctld ]; then sed '/ slurmstepd /d'; else cat; fi) && [ -z "$left" ]; }
 free_again() { [ -z "$(squeue -h 2>&1)" ] && [ "$(sinfo -h -t idle -o %D)" = 3 ]; }
 started() { dir=$(ls -d "$MUSTER_HOME"/runs/* 2>/dev/null | head -1); [ -n "$dir" ] && grep -q '"event":"step"\|"event": *"step"' "$dir/events.jsonl" 2>/dev/null; }
-over() { ! kill -0 "$job" 2>/dev/null || [ -s "$W/status" ]; }
+# Without its guardian the launcher ends after what the shell sees as the end.
+over()
+{
+    [ "$kind" != guardian ] || ! kill -0 "$launcher" 2>/dev/null || return 1
+    ! kill -0 "$job" 2>/dev/null || [ -s "$W/status" ]
+}
 
 # What must be said, in which status: $want (a regular expression), $status
 strike()
@@ -75,7 +80,8 @@ strike()
         want="node $node .ranks $((rank / 2 * 2)), $((rank / 2 * 2 + 1)). is lost" status=4 ;;
     launcher) kill_all "$(field pid "$dir/run.json")"
         want='the launcher .pid [0-9]*. died of signal 9' status=4 ;;
-    guardian) kill_all "$(field guardian "$dir/run.json")"
+    guardian) launcher=$(field pid "$dir/run.json")
+        kill_all "$(field guardian "$dir/run.json")"
         want="guardian process died" status=137 ;;
     srun) kill_all "$(pgrep -P "$(field pid "$dir/run.json")" -x srun | head -1)"
         want='srun .pid [0-9]*., which holds the step, died of signal 9' status=4 ;;
