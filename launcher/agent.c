@@ -274,6 +274,13 @@ static int speak(struct agent *a, int64_t now, struct err *err)
     return 0;
 }
 
+static void warn(struct agent *a, const char *text)
+{
+    frame_begin(&a->to, FRAME_WARN);
+    frame_add_text(&a->to, text);
+    frame_end(&a->to, NULL);
+}
+
 static int turn(struct agent *a, struct err *err)
 {
     int looks = a->phase == AGENT_RUNNING && a->alive == 0 && a->left > 0;
@@ -289,6 +296,9 @@ static int turn(struct agent *a, struct err *err)
     if (looks && now >= a->scan_at && a->phase == AGENT_RUNNING)
         agent_rank_look(a);
     listen_to_outputs(a);
+    if (a->phase == AGENT_RUNNING && agent_door_closed(&a->door, now))
+        warn(a, "its sshd has ended and lets nobody in any more: this run goes on, "
+                "another one cannot start there");
     /* What came while we were busy, or not let run, is no silence. */
     if (now - a->heard_at > FRAME_SILENCE_MS && take_stream(a, err) < 0)
         return -1;
@@ -346,6 +356,7 @@ int agent_serve(const struct agent_options *o, struct err *err)
     int rc = -1;
 
     sweep_adopt();
+    agent_door_find(&a.door);
     if (rename_host(o->host, err) == 0 && open_loop(&a, err) == 0 &&
         agent_say_hello(&a, err) == 0)
         rc = 0;

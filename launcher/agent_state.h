@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "launcher/agent_door.h"
 #include "launcher/agent_wire.h"
 #include "launcher/frame.h"
 #include "launcher/proc.h"
@@ -35,6 +36,7 @@ struct agent {
     int over;      /* leave the loop */
     struct proc_before before;
     int64_t heard_at, said_at, scan_at;
+    struct agent_door door;
     /* the job */
     enum agent_phase phase;
     struct agent_job job;

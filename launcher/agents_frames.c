@@ -261,6 +261,22 @@ static int take_taken(struct run *run, int n, struct frame *f, struct err *err)
     return 0;
 }
 
+static int take_warn(struct run *run, int n, struct frame *f, struct err *err)
+{
+    const char *name = ((struct agents *)run->backend_data)->member[n].link->name;
+    const char *text = frame_text(f);
+    struct js *o;
+
+    if (frame_done(f, err) < 0)
+        return -1;
+    log_warn("node %s: %s", name, text);
+    o = js_object();
+    js_put_str(o, "node", name);
+    js_put_str(o, "text", text);
+    run_event_note(run, -1, "warning", o);
+    return 0;
+}
+
 static int take_alive(struct run *run, int n, struct frame *f, struct err *err)
 {
     (void)run, (void)n;
@@ -276,7 +292,7 @@ static int (*const takes[FRAME_TYPES])(struct run *, int, struct frame *,
     [FRAME_MODEX] = take_modex,   [FRAME_FETCHED] = take_fetched,
     [FRAME_EXIT] = take_exit,     [FRAME_EMPTY] = take_empty,
     [FRAME_CLOSED] = take_closed, [FRAME_ALIVE] = take_alive,
-    [FRAME_TAKEN] = take_taken,
+    [FRAME_WARN] = take_warn,     [FRAME_TAKEN] = take_taken,
 };
 
 int agents_take(struct run *run, int n, struct frame *f, struct err *err)

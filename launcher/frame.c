@@ -27,6 +27,7 @@ static const struct {
     [FRAME_EXIT] = { "EXIT", SMALL },
     [FRAME_EMPTY] = { "EMPTY", SMALL },
     [FRAME_CLOSED] = { "CLOSED", SMALL },
+    [FRAME_WARN] = { "WARN", TEXT },
     [FRAME_JOB] = { "JOB", BLOB },
     [FRAME_GO] = { "GO", TEXT },
     [FRAME_FENCE_DONE] = { "FENCE_DONE", BLOB },

@@ -53,6 +53,8 @@ enum frame_type {
     FRAME_STDIN,      /* piece: for the rank that reads stdin; an empty one ends it */
     /* both, twice a second */
     FRAME_ALIVE,
+    /* from the agent */
+    FRAME_WARN, /* text: what the user should know of this node */
     FRAME_TYPES
 };
 

@@ -61,8 +61,8 @@ static const struct argp_option options[] = {
     { "stdin", OPT_STDIN, "RANK|none", 0,
       "which rank reads muster's stdin (none); others read /dev/null", 2 },
     { "start-timeout", OPT_START, "TIME", 0,
-      "how long ranks wait for each other (2m; 0: for ever); TIME is 90s, 5m, 30:00 "
-      "(minutes:seconds)",
+      "how long ranks wait for each other (2m; 0: for ever), and muster for its hosts "
+      "(30s at most); TIME is 90s, 5m, 30:00 (minutes:seconds)",
       2 },
     { "silence-timeout", OPT_SILENCE, "TIME", 0,
       "end the run when a rank shows no sign of life for so long (recipes: 2m; "

@@ -57,15 +57,17 @@ static int slots_of(const struct hosts *hosts, const char *name)
     return 0;
 }
 
-static int open_hosts(const struct hosts *hosts, int spare, struct nodes **nodes,
-                      struct err *err)
+static int open_hosts(const struct machines_ask *ask, const struct hosts *hosts,
+                      struct nodes **nodes, struct err *err)
 {
+    int64_t ms =
+        ask->answer_ms > 0 && ask->answer_ms < READY_MS ? ask->answer_ms : READY_MS;
     struct strlist names = { 0 };
     int rc;
 
     for (int i = 0; i < hosts->n; i++)
         strlist_add(&names, hosts->item[i].name);
-    rc = nodes_open(&names, READY_MS, spare, nodes, err);
+    rc = nodes_open(&names, ms, ask->spares, nodes, err);
     for (int i = 0; rc == 0 && i < (*nodes)->n; i++)
         (*nodes)->link[i].slots = slots_of(hosts, (*nodes)->link[i].name);
     strlist_release(&names);
@@ -85,7 +87,7 @@ int launch_nodes_open(const struct machines_ask *ask, struct nodes **nodes,
     } else {
         rc = choose(ask, &hosts, err);
         if (rc > 0)
-            rc = open_hosts(&hosts, ask->spares, nodes, err);
+            rc = open_hosts(ask, &hosts, nodes, err);
         hosts_release(&hosts);
     }
     if (rc < 0 || !*nodes)

@@ -60,6 +60,7 @@ int launch_prepare(struct launch *l, struct err *err)
     struct machines_ask ask = l->a->where;
     int world, spares;
 
+    ask.answer_ms = l->a->start_timeout_ms;
     if (launch_load_recipe(l, err) < 0)
         return -1;
     ask.recipe = l->has_recipe ? &l->recipe : NULL;

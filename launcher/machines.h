@@ -21,7 +21,8 @@ struct machines_ask {
     const struct recipe *recipe;
     const char *cluster; /* a file; over the recipe's */
     const char *hosts, *hostfile;
-    int spares; /* so many hosts may be missing */
+    int spares;        /* so many hosts may be missing */
+    int64_t answer_ms; /* hosts must answer within 30 s, or this where it is less; 0 */
 };
 
 /* Options --hosts and --hostfile in a table of argp, and what they give: 1 when the key

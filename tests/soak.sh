@@ -33,6 +33,7 @@ part()
 
 part "launch kills $COUNT seed $SEED" bash tests/soak/launch_kill.sh "$COUNT" "$SEED"
 part "training kills $COUNT seed $SEED" bash tests/soak/train_kill.sh "$COUNT" "$SEED"
+part "SSH kills ${SSH_COUNT:-50} seed $SEED" bash tests/soak/agent_kill.sh "${SSH_COUNT:-50}" "$SEED"
 part "Slurm kills ${SLURM_COUNT:-50} seed $SEED" bash tests/soak/slurm_kill.sh "${SLURM_COUNT:-50}" "$SEED"
 if command -v clang >/dev/null; then
     part "fuzz ${FUZZ_SECONDS:-600} s a target" make --no-print-directory CUDA=0 FUZZ_SECONDS="${FUZZ_SECONDS:-600}" fuzz

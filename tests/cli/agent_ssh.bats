@@ -233,13 +233,61 @@ killed()
     has 'node node2 is lost'
 }
 
-@test "ssh: the listening sshd is killed: the run goes on" {
+@test "ssh: a host that hangs at the start is named within its deadline" {
+    printf '#!/bin/sh\nexec sleep 50\n' >"$D/shared/hang"
+    chmod 755 "$D/shared/hang"
+    node 1 mount --bind /mnt/shared/hang /mnt/build/bin/muster # the agent says nothing
+    node 2 sh -c 'kill -STOP $(cat /mnt/host/sshd.pid)'        # its sshd says nothing
+    start=$(date +%s)
+    run lab 'muster launch --gpus 8 --hosts node[1-4] --start-timeout 4s -- touch started'
+    took=$(($(date +%s) - start))
+    node 1 umount /mnt/build/bin/muster
+    node 2 sh -c 'kill -CONT $(cat /mnt/host/sshd.pid)'
+    node 1 pkill -f 'sleep 50'
+    status 5
+    has 'node node1: no answer within 4 s'
+    has 'node node2: no answer within 4 s'
+    lacks node3
+    [ $took -le 15 ]
+    [ ! -e "$D/shared/started" ]
+}
+
+@test "ssh: a wedged rank is found from outside and named with its last step" {
+    cat >"$D/shared/sim.yaml" <<-END
+	name: sim
+	model: {preset: qwen3-30b-a3b}
+	training: {seq_len: 4096, local_batch_size: 2, steps: 1000, log_interval: 1}
+	parallelism: {data_parallel_shard_degree: 4, data_parallel_replicate_degree: -1}
+	activation_checkpoint: {mode: full}
+	data: {path: none/*.bin}
+	cluster: {device: sim, gpus_per_node: 2}
+	END
+    run lab 'MUSTER_SIM=time=0.01,wedge=3@5 muster launch sim.yaml --gpus 4 --hosts node1,node2 --silence-timeout 3s --grace 1s'
+    status 5
+    has 'no sign of life for 3 s: rank 3 on node2 (last step 4)'
+}
+
+@test "ssh: random kills leave nothing (a sample of tests/soak/agent_kill.sh)" {
+    run env O="$O" NOTE="$T/note" KINDS='rank agent session drop launcher both' \
+        bash "$SRC/tests/soak/agent_kill.sh" 1 "$RANDOM"
+    echo "$output"
+    status 0
+}
+
+@test "ssh: the listening sshd is killed: the run goes on, and says so" {
+    rm -f "$D/shared/up"
     (
-        sleep 1
+        for i in $(seq 200); do [ -e "$D/shared/up" ] && break; sleep 0.05; done
         node 2 sh -c 'kill -KILL $(cat /mnt/host/sshd.pid)'
     ) &
-    run lab 'muster launch --gpus 4 --hosts node1,node2 -- sh -c "sleep 3; echo done"'
+    run lab 'muster launch --gpus 4 --hosts node1,node2 -- sh -c "echo >>up; sleep 6; echo done"; cat home/runs/*/events.jsonl'
     wait
     status 0
     [ "$(grep -c ': done$' <<<"$output")" -eq 4 ]
+    [ "$(grep -c 'warning: node node2: its sshd has ended and lets nobody in any more' <<<"$output")" -eq 1 ]
+    has '"event":"warning"'
+    run lab 'timeout 80 muster launch --gpus 4 --hosts node1,node2 -- true'
+    [ "$status" -ne 0 ]
+    has 'node node2: '
+    lacks 'node node1'
 }
