@@ -14,7 +14,7 @@ enum { HIGHEST = 3 };
 char *module_path(const char *name, const char *set)
 {
     const char *given = set ? getenv(set) : NULL;
-    char self[4096], *path = NULL;
+    char self[4096], *path = NULL, *first = NULL;
     ssize_t n;
 
     if (given && *given)
@@ -25,12 +25,17 @@ char *module_path(const char *name, const char *set)
         *strrchr(self, '/') = '\0'; /* the program's name */
     for (int up = 0; up < HIGHEST && strrchr(self, '/'); up++) {
         *strrchr(self, '/') = '\0';
-        free(path);
         path = xasprintf("%s/lib/%s", self, name);
-        if (access(path, F_OK) == 0)
-            break;
+        if (access(path, F_OK) == 0) {
+            free(first);
+            return path;
+        }
+        if (first)
+            free(path);
+        else
+            first = path;
     }
-    return path ? path : xasprintf("lib/%s", name);
+    return first ? first : xasprintf("lib/%s", name);
 }
 
 const void *module_find(const char *path, const char *symbol, int global,

@@ -12,7 +12,7 @@ struct err;
 
 /* The file: $`set` if that names one (set may be NULL), else lib/NAME in the folder above
  * this program's, or in one or two above that (programs of the tests).  The caller's to
- * free(); it need not exist. */
+ * free(); where none is there, the first of these. */
 char *module_path(const char *name, const char *set);
 
 /* The address of `symbol` in the module, which stays loaded.  global: libraries that come

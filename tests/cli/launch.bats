@@ -342,6 +342,7 @@ X
     muster data pack -o data/text.bin text text
     export MUSTER_DEMO_DATA="$T/data"
     cp "$O/bin/muster" "$O/bin/muster-train" bin/
+    ln -s "$O/lib" lib
     printf '#!/bin/sh\n[ "$RANK" = 1 ] && { echo "device is on fire" >&2; exit 9; }\nexec "%s/bin/muster-probe" "$@"\n' "$O" >bin/muster-probe
     chmod +x bin/muster-probe
     run bin/muster launch "$SRC/recipes/demo.yaml" --gpus 2 --set training.steps=2

@@ -109,5 +109,5 @@ sim() { recipe; run env MUSTER_SIM="time=0.01,$1" muster launch sim.yaml --gpus 
     run bin/muster launch sim.yaml --gpus 8 --no-check --set cluster.device=cpu --set model.preset=tiny
     status 3
     has "device 'cpu' needs OpenBLAS"
-    has '/lib/muster-blas.so'
+    has "$T/lib/muster-blas.so"
 }
