@@ -115,13 +115,10 @@ static struct js *run_json(const struct run *run)
 static int write_files(struct run *run, struct err *err)
 {
     char *recipe = run->q->recipe ? recipe_text(run->q->recipe) : NULL, *path;
-    struct js *plan = NULL, *about = run_json(run);
+    struct js *about = run_json(run);
     int rc = -1;
 
-    if (recipe && run_dir_write(run->dir, "recipe.yaml", recipe, err) < 0)
-        goto out;
-    plan = run_plan_json(run->q, run->dir, err);
-    if (!plan || run_dir_write_json(run->dir, "plan.json", plan, err) < 0 ||
+    if ((recipe && run_dir_write(run->dir, "recipe.yaml", recipe, err) < 0) ||
         run_dir_write_json(run->dir, "run.json", about, err) < 0)
         goto out;
     path = xasprintf("%s/events.jsonl", run->dir);
@@ -131,10 +128,23 @@ static int write_files(struct run *run, struct err *err)
     free(path);
     rc = run->events ? 0 : -1;
 out:
-    js_free(plan);
     js_free(about);
     free(recipe);
     return rc;
+}
+
+/* What no rank waits for: the plan in full and the entry in the store, while srun, agents
+ * and ranks come up. */
+static void record(struct run *run)
+{
+    struct err err = ERR_INIT;
+    struct js *plan = run_plan_json(run->q, run->dir, &err);
+
+    if (!plan || run_dir_write_json(run->dir, "plan.json", plan, &err) < 0)
+        run_end(run, (int)err.code, "start", -1, err_text(&err));
+    err_release(&err);
+    js_free(plan);
+    store_note_start(run->id, run->dir, run->q);
 }
 
 /* ---- descriptors ---- */
@@ -256,9 +266,9 @@ int run_start(struct run *run, struct err *err)
         open_output(run, r);
     if (run->backend->prepare(run, err) < 0)
         goto out;
-    store_note_start(run->id, run->dir, run->q);
     make_watch(run);
     start_all(run, &l);
+    record(run);
     rc = 0;
 out:
     strlist_release(&l.argv);
