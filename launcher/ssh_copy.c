@@ -129,13 +129,12 @@ static int full(struct ssh_copy *c, const struct sftp_reply *r, struct err *err)
         all += c->item[i].bytes;
     all = (all + (1 << 20) - 1) >> 20;
     if (r->type == SFTP_EXTENDED_REPLY && free_mib < all)
-        return err_set(
-            err, ERR_SYSTEM,
-            "%s: %s is full: %lld MiB are free there, the programs need %lld "
-            "MiB; make room, or install muster there",
-            ssh_link_name(c->link), c->folder, (long long)free_mib, (long long)all);
-    return err_set(err, c->why.code,
-                   "%s (is a quota used up? The programs need %lld MiB)",
+        return err_set(err, ERR_SYSTEM,
+                       "%s: %s cannot be written, the disk is full: %lld MiB are free "
+                       "there, %lld MiB are needed; make room, or install muster there",
+                       ssh_link_name(c->link), item_of(c)->to, (long long)free_mib,
+                       (long long)all);
+    return err_set(err, c->why.code, "%s (is a quota used up? %lld MiB are needed)",
                    err_text(&c->why), (long long)all);
 }
 

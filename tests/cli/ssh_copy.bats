@@ -186,7 +186,8 @@ for line in sys.stdin:
     node 2 umount /mnt/bare/mnt/lab/.cache
     status 4
     has 'node node2'
-    has 'MiB are free there, the programs need'
+    has 'cannot be written, the disk is full: '
+    has 'MiB are free there'
     lacks 'node node1'
     [ -z "$left" ]
     [ ! -e "$D/shared/started" ]
