@@ -90,7 +90,7 @@ static struct leaf *find_leaves(const struct topology *t, const int *fit, int n,
             find_path(t, l);
         }
         if ((l->n & (l->n - 1)) == 0) /* full: twice the room */
-            l->node = xrealloc(l->node, (size_t)(2 * l->n + 1), sizeof(*l->node));
+            l->node = xrealloc(l->node, 2 * (size_t)l->n + 1, sizeof(*l->node));
         l->node[l->n++] = fit[i];
     }
     qsort(all, (size_t)*n_leaves, sizeof(*all), compare_leaves);
