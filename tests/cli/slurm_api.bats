@@ -57,7 +57,7 @@ until_true()
     local end=$((SECONDS + $1))
     shift
     until "$@"; do
-        [ $SECONDS -lt $end ] || { echo "not in time: $*"; return 1; }
+        [ $SECONDS -lt $end ] || { echo "not in time: $*"; cat out 2>/dev/null; squeue; return 1; }
         sleep 0.2
     done
 }
@@ -74,6 +74,7 @@ hold_all()
     other=$(squeue -h -t R -o %i)
 }
 running() { [ -n "$(squeue -h -t R -o %i)" ]; }
+all_idle() { [ "$(sinfo -h -N -o %T | sort -u)" = idle ]; }
 grepped() { grep -q -- "$@"; }
 
 @test "slurm: libslurm's answers are scontrol's, byte for byte" {
@@ -252,8 +253,8 @@ C
     for way in '' off; do
         export MUSTER_LIBSLURM=$way
         hold_all
-        timeout 100 muster launch sim.yaml --gpus 16 --quiet >out 2>&1 &
-        until_true 40 grepped 'job [0-9]* is PENDING (Resources): for nodes to become free, for [0-9]* s' out
+        timeout 150 muster launch sim.yaml --gpus 16 --quiet >out 2>&1 &
+        until_true 90 grepped 'job [0-9]* is PENDING (Resources): for nodes to become free, for [0-9]* s' out
         scancel "$other"
         wait $!
         grepped 'job [0-9]* has n\[1-2\] after [0-9]* s' out
@@ -267,9 +268,9 @@ C
 @test "slurm: on a terminal the wait is one line" {
     here
     hold_all
-    timeout 100 script -qec 'muster launch sim.yaml --gpus 16 --quiet' tty.out >/dev/null 2>&1 </dev/null &
+    timeout 150 script -qec 'muster launch sim.yaml --gpus 16 --quiet' tty.out >/dev/null 2>&1 </dev/null &
     waiter=$!
-    until_true 40 grepped 'is PENDING (Resources)' tty.out
+    until_true 90 grepped 'is PENDING (Resources)' tty.out
     sleep 3
     scancel "$other"
     wait $waiter
@@ -284,9 +285,9 @@ C
         export MUSTER_LIBSLURM=$way
         hold_all
         rc=0
-        timeout 100 muster launch sim.yaml --gpus 16 --json >out.json 2>out &
+        timeout 150 muster launch sim.yaml --gpus 16 --json >out.json 2>out &
         waiter=$!
-        until_true 40 grepped 'is PENDING' out
+        until_true 90 grepped 'is PENDING' out
         mine=$(squeue -h -t PD -o %i)
         [ -n "$mine" ]
         kill -INT "$(pgrep -P $waiter)" # timeout's child: what a terminal would reach
@@ -307,14 +308,14 @@ C
         export MUSTER_LIBSLURM=$way
         hold_all
         muster launch sim.yaml --gpus 16 >out 2>&1 &
-        until_true 40 grepped 'is PENDING' out
+        until_true 90 grepped 'is PENDING' out
         kill -KILL $! $(pgrep -P $!) # the guardian and the launcher
         wait $! || true
         until_true 40 eval '[ -z "$(squeue -h -t PD)" ]'
         scancel "$other"
         until_true 30 no_jobs
         MUSTER_SIM=time=1 muster launch sim.yaml --gpus 16 --set training.steps=100 --grace 1s >out 2>&1 &
-        until_true 40 grepped 'simulated step 1' out
+        until_true 90 grepped 'simulated step 1' out
         kill -KILL $! $(pgrep -P $!) # the guardian and the launcher
         wait $! || true
         until_true 40 no_jobs
@@ -325,9 +326,9 @@ C
     here
     hold_all
     rc=0
-    timeout 100 muster launch sim.yaml --gpus 16 >out 2>&1 &
+    timeout 150 muster launch sim.yaml --gpus 16 >out 2>&1 &
     waiter=$!
-    until_true 40 grepped 'is PENDING' out
+    until_true 90 grepped 'is PENDING' out
     scancel "$(squeue -h -t PD -o %i)"
     wait $waiter || rc=$?
     [ $rc -eq 1 ]
@@ -340,7 +341,7 @@ C
     here
     until_true 30 no_jobs
     scontrol update NodeName=n2 Reason='xid 79' State=DRAIN
-    timeout 100 muster launch sim.yaml --gpus 16 --quiet >out 2>&1 &
+    timeout 150 muster launch sim.yaml --gpus 16 --quiet >out 2>&1 &
     waiter=$!
     until_true 60 grepped 'of 2 nodes 1 cannot be used: n2 is drain.*xid 79' out
     scontrol update NodeName=n2 State=RESUME
@@ -351,6 +352,7 @@ C
 
 @test "B07: topo --source slurm shows nodes, GPUs, leaves, and what cannot be used" {
     here
+    until_true 60 all_idle
     for way in '' off; do
         export MUSTER_LIBSLURM=$way
         scontrol update NodeName=n2 Reason='xid 79' State=DRAIN
@@ -362,12 +364,13 @@ C
         has 'fail  n2: cannot be used: it is drain'
         has 'xid 79'
         scontrol update NodeName=n2 State=RESUME
+        until_true 60 all_idle
         muster topo --source slurm:batch --json >"topo.${way:-library}"
         run muster topo --source slurm:none
         status 1
     done
     jq -e '.nodes | length == 2 and all(.[]; .gpus | length == 8)' topo.off
-    cmp topo.library topo.off
+    diff topo.library topo.off
     muster topo --source slurm --format slurm-conf >made.conf
     muster topo --source slurmconf:made.conf | grep -q 'leaf  2: leaf0 .. leaf1'
 }
