@@ -1,7 +1,8 @@
 #!/bin/sh
 # run.sh [unit|cli|replay]... - run the tests, then print one closing line that counts them.
-# O: the build folder.  V=1 shows every line.  RETRY=1 runs a file of command-line tests
-# that failed once more, shows both and says so: for machines whose load is not ours.
+# O: the build folder.  V=1 shows every line.  RETRY=1 runs a program or
+# file of tests that failed once more, shows both and says so: for machines whose load is
+# not ours.
 set -u
 : "${O:?set O to the build folder}"
 cd "$(dirname "$0")/.." || exit 4
@@ -30,13 +31,29 @@ count()
     fi
 }
 
+# run LABEL SECONDS COMMAND... - a TAP program, counted
+run()
+{
+    label=$1
+    shift
+    timeout "$@" >"$log" 2>&1
+    status=$?
+    if [ $status -ne 0 ] && [ -n "${RETRY:-}" ]; then
+        echo "--- $label failed with status $status and runs once more:"
+        sed -n '/^not ok/,/^ok/p' "$log"
+        again="$again $label,"
+        timeout "$@" >"$log" 2>&1
+        status=$?
+    fi
+    count "$label" $status
+}
+
 unit()
 {
     for t in "$O"/tests/unit/*/test_*; do
         case $t in *.o | *.d) continue ;; esac
         [ -x "$t" ] || continue
-        CMOCKA_MESSAGE_OUTPUT=TAP timeout 600 "$t" >"$log" 2>&1
-        count "unit ${t#"$O"/tests/unit/}" $?
+        CMOCKA_MESSAGE_OUTPUT=TAP run "unit ${t#"$O"/tests/unit/}" 600 "$t"
     done
 }
 
@@ -44,16 +61,7 @@ cli()
 {
     for t in tests/cli/*.bats; do
         [ -e "$t" ] || continue
-        timeout 900 bats --tap "$t" >"$log" 2>&1
-        status=$?
-        if [ $status -ne 0 ] && [ -n "${RETRY:-}" ]; then
-            echo "--- cli ${t#tests/cli/} failed with status $status and runs once more:"
-            sed -n '/^not ok/,/^ok/p' "$log"
-            again="$again ${t#tests/cli/}"
-            timeout 900 bats --tap "$t" >"$log" 2>&1
-            status=$?
-        fi
-        count "cli ${t#tests/cli/}" $status
+        run "cli ${t#tests/cli/}" 900 bats --tap "$t"
     done
 }
 
@@ -77,6 +85,6 @@ replay()
 for part; do
     "$part"
 done
-[ -z "$again" ] || echo "run twice, for it failed the first time:$again"
+[ -z "$again" ] || echo "run twice, for it failed the first time:${again%,}"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
