@@ -97,7 +97,8 @@ void agents_blame(struct run *run, int n)
     const struct agents *a = run->backend_data;
 
     for (int r = 0; r < run->world; r++)
-        run->result->blamed[r] |= a->node_of[r] == n;
+        if (a->node_of[r] == n)
+            run->result->blamed[r] = 1;
 }
 
 static void lost(struct run *run, int n, const char *why)

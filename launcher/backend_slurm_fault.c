@@ -152,7 +152,8 @@ static void judge(struct run *run, int64_t now)
     if (run->phase != RUN_GOING || !slurm_fault_judge(s->fault, now, &v))
         return;
     for (int r = 0; r < run->world; r++)
-        run->result->blamed[r] |= (char)slurm_fault_blames(s->fault, r);
+        if (slurm_fault_blames(s->fault, r))
+            run->result->blamed[r] = 1;
     run_end(run, v.status, v.cause, v.culprit, v.reason.text);
     str_release(&v.reason);
 }

@@ -100,8 +100,8 @@ int launch_swap_checked(struct launch *l, const struct strlist *bad, struct err 
 
     for (int r = 0; r < p->world; r++)
         for (int i = 0; i < bad->n; i++)
-            blamed[r] |=
-                str_eq(l->machines.topology->nodes[p->rank[r].node].name, bad->item[i]);
+            if (str_eq(l->machines.topology->nodes[p->rank[r].node].name, bad->item[i]))
+                blamed[r] = 1;
     rc = swap(l, blamed, &change, err);
     if (rc > 0) {
         say_change(l, change.text, why);

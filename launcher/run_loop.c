@@ -355,7 +355,8 @@ static void judge(struct run *run, int64_t now)
     if (!v)
         return;
     for (int r = 0; r < run->world; r++)
-        run->result->blamed[r] |= (char)watch_misses(run->watch, r);
+        if (watch_misses(run->watch, r))
+            run->result->blamed[r] = 1;
     run_end(run, v->status, v->cause, v->culprit, v->reason);
 }
 

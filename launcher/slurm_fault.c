@@ -234,7 +234,8 @@ static int first_orphan(const struct slurm_fault *f)
 static void blame(struct slurm_fault *f, const char *host)
 {
     for (int r = 0; r < f->world; r++)
-        f->blamed[r] |= str_eq(f->host[r], host);
+        if (str_eq(f->host[r], host))
+            f->blamed[r] = 1;
 }
 
 /* "rank 4", "ranks 2, 3 and 9 more" of a node. */

@@ -83,8 +83,10 @@ static char *bad_nodes(const struct topology *t, const struct placement *p,
 
     *n = 0;
     for (int r = 0; r < p->world; r++) {
-        *n += blamed[r] && !bad[p->rank[r].node];
-        bad[p->rank[r].node] |= blamed[r];
+        if (!blamed[r])
+            continue;
+        *n += !bad[p->rank[r].node];
+        bad[p->rank[r].node] = 1;
     }
     return bad;
 }

@@ -343,14 +343,16 @@ static void look_at_keepers(struct task *a)
 
 static void look_at_pmix(struct task *a, int64_t now)
 {
-    char met;
+    int met;
+    char byte;
 
     if (!a->pmix_port || a->ended || now < a->pmix_look_at)
         return;
     a->pmix_look_at = now + a->start.look_ms;
-    met = (char)task_pmix_is_met(a->pmix_port);
+    met = task_pmix_is_met(a->pmix_port) != 0;
+    byte = (char)met;
     if (met != a->met)
-        say(a, TASK_PMIX, &met, 1);
+        say(a, TASK_PMIX, &byte, 1);
     a->met = met;
 }
 

@@ -37,12 +37,14 @@ static void find_sockets(int port, struct inodes *out)
     unsigned remote, state;
     unsigned long inode;
     char line[512];
+    int n;
 
     while (fp && fgets(line, sizeof(line), fp)) {
-        if (sscanf(line,
+        /* The kernel's own words. NOLINTNEXTLINE(cert-err34-c) */
+        n = sscanf(line,
                    " %*d: %*8x:%*4x 0100007F:%4x %2x %*x:%*x %*x:%*x %*x %*d %*d %lu",
-                   &remote, &state, &inode) != 3 ||
-            remote != (unsigned)port || state != 1)
+                   &remote, &state, &inode);
+        if (n != 3 || remote != (unsigned)port || state != 1)
             continue;
         out->item = xrealloc(out->item, (size_t)out->n + 1, sizeof(*out->item));
         out->item[out->n++] = inode;
@@ -63,7 +65,6 @@ static int holds_one(pid_t pid, const struct inodes *sockets)
 {
     char path[64], text[64];
     const struct dirent *e;
-    unsigned long inode;
     int found = 0;
     ssize_t n;
     DIR *dir;
@@ -73,7 +74,8 @@ static int holds_one(pid_t pid, const struct inodes *sockets)
     while (dir && !found && (e = readdir(dir))) {
         n = readlinkat(dirfd(dir), e->d_name, text, sizeof(text) - 1);
         text[n > 0 ? n : 0] = '\0';
-        found = sscanf(text, "socket:[%lu]", &inode) == 1 && has(sockets, inode);
+        found = strncmp(text, "socket:[", 8) == 0 &&
+                has(sockets, strtoul(text + 8, NULL, 10));
     }
     if (dir)
         closedir(dir);

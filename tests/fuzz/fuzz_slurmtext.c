@@ -3,11 +3,11 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "recipes/slurm_signal.h"
 #include "topology/cpulist.h"
 #include "topology/slurm_gres.h"
 #include "topology/slurm_job.h"
 #include "topology/slurm_record.h"
-#include "recipes/slurm_signal.h"
 #include "topology/slurm_state.h"
 
 /* A failure has a message, a success has none. */

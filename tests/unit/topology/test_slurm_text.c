@@ -1,10 +1,10 @@
 /* Slurm's texts: cases B06, B07, B13, B14, C02, C14, and scontrol's records. */
+#include "recipes/slurm_signal.h"
 #include "slurm_cases.h"
 #include "topology/cpulist.h"
 #include "topology/slurm_gres.h"
 #include "topology/slurm_job.h"
 #include "topology/slurm_record.h"
-#include "recipes/slurm_signal.h"
 #include "topology/slurm_state.h"
 
 /* --- GRES --------------------------------------------------------------------------- */
