@@ -1,6 +1,7 @@
 #include "launcher/slurm_helper.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -9,15 +10,17 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "launcher/slurm_ask.h"
 #include "launcher/slurm_lib.h"
 #include "recipes/value.h"
 
-enum { ANSWER_S = 60, RELEASE_S = 30, OVER_S = 3 };
+enum { ANSWER_S = 60, RELEASE_S = 30, OVER_S = 3, SALLOC_MS = 5000 };
 
 /* ---- one answer ---- */
 
@@ -209,10 +212,46 @@ static int allocate(char **flags, struct err *err)
         pause();
 }
 
+static int is_salloc(pid_t pid)
+{
+    char path[32], name[16] = "";
+    FILE *fp;
+
+    snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+    fp = fopen(path, "re");
+    if (fp && !fgets(name, sizeof(name), fp))
+        name[0] = '\0';
+    if (fp)
+        fclose(fp);
+    return str_eq(name, "salloc\n");
+}
+
+/* The salloc of Slurm 22.05 now and then never ends: it waits, busy, for a command that
+ * it has reaped already.  A process stays behind that ends such a one, and its job. */
+static void outlive(pid_t salloc, const char *job)
+{
+    int fd = is_salloc(salloc) ? (int)syscall(SYS_pidfd_open, salloc, 0) : -1;
+    struct pollfd p = { fd, POLLIN, 0 };
+
+    if (fd < 0 || fork() != 0)
+        return;
+    setsid();
+    close_range(0, (unsigned)fd - 1, 0);
+    close_range((unsigned)fd + 1, ~0U, 0);
+    for (int i = 0; i < 3; i++)
+        (void)!open("/dev/null", O_RDWR);
+    if (poll(&p, 1, SALLOC_MS) == 0) {
+        syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+        slurm_cancel(job, 0, NULL);
+    }
+    _exit(0);
+}
+
 /* The environment that salloc gave. */
 static int hold(void)
 {
     const char *job = getenv("SLURM_JOB_ID");
+    pid_t salloc = getppid();
 
     block_signals();
     printf("job %s\n", job ? job : "?");
@@ -222,6 +261,8 @@ static int hold(void)
     puts("granted");
     fflush(stdout);
     wait_for_word();
+    if (job)
+        outlive(salloc, job);
     return 0;
 }
 

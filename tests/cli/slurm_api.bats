@@ -436,3 +436,18 @@ S
     status 2
     has 'is heterogeneous'
 }
+
+@test "slurm: a salloc that never ends after its command is ended, and its job" {
+    mkdir bin
+    cat >bin/salloc <<S
+#!/bin/sh
+SLURM_JOB_ID=77 muster agent slurm hold </dev/null >/dev/null
+while :; do sleep 0.1; done
+S
+    printf '#!/bin/sh\necho "$@" >%s/cancelled\n' "$T" >bin/scancel
+    chmod 755 bin/*
+    PATH="$T/bin:$PATH" MUSTER_LIBSLURM=off run timeout 60 bin/salloc
+    status 137
+    for _ in $(seq 100); do [ -s cancelled ] && break; sleep 0.1; done
+    grep -qw 77 cancelled
+}
