@@ -211,6 +211,7 @@ pids_of() { bash "${self%.sh}_ps.sh" "$D" all | awk "$1 { print \$1 }"; }
 
 kill_one()
 {
+    # shellcheck disable=SC2016 # for awk
     case $X in
     slurmctld) match='$3 ~ /^slurmctld/' ;;
     slurmd@*) match="\$2 == \"${X#slurmd@}\" && \$3 == \"slurmd\"" ;;
