@@ -223,7 +223,7 @@ X
 }
 
 @test "launch: --json prints one object with cause and rank_status" {
-    ranks 2 --json -- sh -c 'echo noise; exit $RANK' >out 2>err || [ $? -eq 1 ]
+    ranks 2 --json -- sh -c 'echo noise; sleep $RANK; exit $RANK' >out 2>err || [ $? -eq 1 ]
     python3 - <<'X'
 import json
 o = json.load(open("out"))
