@@ -58,6 +58,7 @@ until_true()
 # A slurmstepd stays until the controller has heard from it.
 nothing_left() { left=$(ps_of | if [ "$kind" = ctld ]; then sed '/ slurmstepd /d'; else cat; fi) && [ -z "$left" ]; }
 free_again() { [ -z "$(squeue -h 2>&1)" ] && [ "$(sinfo -h -t idle -o %D)" = 3 ]; }
+# shellcheck disable=SC2012 # names of our own
 started() { dir=$(ls -d "$MUSTER_HOME"/runs/* 2>/dev/null | head -1); [ -n "$dir" ] && grep -q '"event":"step"\|"event": *"step"' "$dir/events.jsonl" 2>/dev/null; }
 # Without its guardian the launcher ends after what the shell sees as the end.
 over()
@@ -173,7 +174,7 @@ for kind in $kinds; do
             [ -z "${V:-}" ] || { cat "$W/out" "$dir/srun.log"; }
         fi
     done
-    [ -z "$ends" ] || echo "$kind: median $(echo $ends | tr ' ' '\n' | sort -n | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }') ms to the end, at most $worst ms until nothing is left"
+    [ -z "$ends" ] || echo "$kind: median $(echo "${ends# }" | tr -s ' ' '\n' | sort -n | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }') ms to the end, at most $worst ms until nothing is left"
 done
 echo "$passed passed, $failed failed (seed $seed)"
 [ $failed -eq 0 ]
