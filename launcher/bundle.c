@@ -82,6 +82,7 @@ static void add(struct bundle_part *p, const char *from, const char *name)
 /* The loader of this very program, or NULL when it has none. */
 static const char *loader(void)
 {
+    /* The kernel gives addresses as numbers. NOLINTBEGIN(performance-no-int-to-ptr) */
     const ElfW(Phdr) *p = (const ElfW(Phdr) *)getauxval(AT_PHDR);
     size_t n = getauxval(AT_PHNUM);
     uintptr_t base = 0;
@@ -92,6 +93,7 @@ static const char *loader(void)
     for (size_t i = 0; p && i < n; i++)
         if (p[i].p_type == PT_INTERP)
             return (const char *)(base + p[i].p_vaddr);
+    /* NOLINTEND(performance-no-int-to-ptr) */
     return NULL;
 }
 

@@ -54,10 +54,10 @@ static void hide(void)
     setsid();
     prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
     prctl(PR_SET_NAME, "mguard", 0, 0, 0);
-    if (words)
+    if (words && n_words > 6) {
         memset(words, 0, n_words);
-    if (n_words > 6)
-        memcpy(words, "mguard", 6);
+        snprintf(words, n_words, "mguard");
+    }
 }
 
 static _Noreturn void keep(const char *mark, int grace_ms, void (*tidy)(void))

@@ -252,8 +252,8 @@ static void wait_for_any(const struct nodes *nodes, int ms)
     for (int i = 0; i < nodes->n; i++) {
         const struct node_link *l = &nodes->link[i];
         int over = l->greeted || l->lost;
-        p[2 * i] = (struct pollfd){ over ? -1 : l->proc.out, POLLIN, 0 };
-        p[2 * i + 1] = (struct pollfd){ over ? -1 : l->proc.err, POLLIN, 0 };
+        p[2 * (size_t)i] = (struct pollfd){ over ? -1 : l->proc.out, POLLIN, 0 };
+        p[2 * (size_t)i + 1] = (struct pollfd){ over ? -1 : l->proc.err, POLLIN, 0 };
     }
     poll(p, (nfds_t)nodes->n * 2, ms);
     free(p);

@@ -25,6 +25,6 @@ struct preflight {
  * whenever the probe could be started, even when it failed: then there is a verdict
  * "probe", and every check it did not come to is unmeasured.  -1 when the probe
  * could not be tried, or refuses the recipe. */
-int preflight_run(const struct preflight *q, struct verdicts *out, struct err *err);
+int preflight_run(const struct preflight *given, struct verdicts *out, struct err *err);
 
 #endif
