@@ -12,6 +12,7 @@
 # The same seed draws the same victims and moments.  Resumable: what passed is noted in
 # $O/soak/agent_kill.SEED (NOTE) and not done again.  O: the build folder; V=1 shows every
 # line.
+# shellcheck disable=SC2012,SC2016 # names of our own; what another shell expands
 set -u
 cd "$(dirname "$0")/../.." || exit 4
 O=$(cd "${O:-build}" && pwd) count=${1:-50} seed=${2:-1}
