@@ -107,7 +107,7 @@ results()
     has 'LimitMEMLOCK'
     run muster check
     status 2
-    has 'RECIPE is missing'
+    has 'RECIPE or --hosts is missing, and this is no Slurm allocation'
     run muster check r.yaml --levle quick
     status 2
     has "did you mean '--level'"

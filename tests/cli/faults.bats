@@ -103,7 +103,7 @@ END
     run muster launch r.yaml --no-check --set parallelism.data_parallel_shard_degree=3 \
         --set parallelism.data_parallel_replicate_degree=-1
     status 2
-    has 'on 1 rank (--gpus N says how many): shard degree 3 does not divide 1 rank'
+    has 'on 3 ranks (--gpus N says how many): global batch 4 is not a multiple of local batch 1 x 3 ranks'
 }
 
 @test "a run's id is never an option or hidden, whatever the name" {
