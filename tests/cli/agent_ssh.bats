@@ -1,22 +1,7 @@
 # muster launch over SSH: hosts as namespaces of this machine (tests/lab/ssh.sh).
 load lib
-export O
-
-LAB="$SRC/tests/lab/ssh.sh"
-
-setup_file()
-{
-    export D=$BATS_FILE_TMPDIR/lab NO_LAB=
-    if muster agent ssh -- 127.0.0.1 </dev/null 2>&1 | grep -q 'built without libssh'; then
-        NO_LAB='built without libssh'
-    elif ! sh "$LAB" start 4 "$D" 2>"$BATS_FILE_TMPDIR/why"; then
-        NO_LAB=$(tail -1 "$BATS_FILE_TMPDIR/why")
-        [ -n "$NO_LAB" ] || NO_LAB='the lab does not start'
-    fi
-    export NO_LAB
-}
-
-teardown_file() { [ -n "$NO_LAB" ] || sh "$LAB" stop "$D"; }
+setup_file() { ssh_lab 4; }
+teardown_file() { ssh_lab_end; }
 
 setup()
 {
@@ -26,12 +11,7 @@ setup()
     lab 'rm -rf home; [ -e ~/known ] || cp ~/.ssh/known_hosts ~/known; cp ~/known ~/.ssh/known_hosts'
 }
 
-# lab SCRIPT: as the ordinary user of the login node, in the folder that all hosts share
-lab()
-{
-    timeout 100 sh "$LAB" exec "$D" timeout 90 sh -c "cd /mnt/shared; export MUSTER_HOME=/mnt/shared/home; $1"
-}
-node() { sh "$LAB" on "$D" "$@"; }
+lab() { ssh_lab_run 90 "$1"; }
 
 # What is left of a run on host I: ranks and agents.
 left()

@@ -55,3 +55,51 @@ S
     chmod 755 "$1"/*
     PATH="$1:${PATH#"$1:"}"
 }
+
+# ---- a real Slurm (tests/lab/slurm.sh) for the tests of one file ----
+
+# slurm_lab N: in setup_file(); N nodes, in $LAB/lab.  SKIP: why there is none.
+slurm_lab()
+{
+    LAB=$(mktemp -d /tmp/slurm.XXXXXX)
+    chmod 755 "$LAB"
+    export LAB SKIP=
+    SKIP=$("$SRC/tests/lab/slurm.sh" start "$1" "$LAB/lab" 2>&1) || SKIP=${SKIP:-no reason}
+    [ -n "$SKIP" ] || eval "$("$SRC/tests/lab/slurm.sh" env "$LAB/lab")"
+    export SKIP
+}
+
+# in teardown_file()
+slurm_lab_end()
+{
+    "$SRC/tests/lab/slurm.sh" stop "$LAB/lab"
+    rm -rf "$LAB"
+}
+
+# ---- hosts with sshd (tests/lab/ssh.sh) for the tests of one file ----
+
+# ssh_lab N: in setup_file(); N hosts, in $D.  NO_LAB: why there are none.
+ssh_lab()
+{
+    export O LAB="$SRC/tests/lab/ssh.sh" D=$BATS_FILE_TMPDIR/lab NO_LAB=
+    if muster agent ssh -- 127.0.0.1 </dev/null 2>&1 | grep -q 'built without libssh'; then
+        NO_LAB='built without libssh'
+    elif ! sh "$LAB" start "$1" "$D" 2>"$BATS_FILE_TMPDIR/why"; then
+        NO_LAB=$(tail -1 "$BATS_FILE_TMPDIR/why")
+        [ -n "$NO_LAB" ] || NO_LAB='the lab does not start'
+    fi
+    export NO_LAB
+}
+
+# in teardown_file()
+ssh_lab_end() { [ -n "$NO_LAB" ] || sh "$LAB" stop "$D"; }
+
+# ssh_lab_run SECONDS SCRIPT: as the ordinary user of the login node, in the folder that
+# all hosts share
+ssh_lab_run()
+{
+    timeout $(($1 + 10)) sh "$LAB" exec "$D" timeout "$1" sh -c "cd /mnt/shared; export MUSTER_HOME=/mnt/shared/home; $2"
+}
+
+# node I COMMAND...: on host I, as root
+node() { sh "$LAB" on "$D" "$@"; }

@@ -1,21 +1,8 @@
 # Batch jobs of a real Slurm (2 nodes of 8 GPUs) and what comes when time is up.
 load lib
 
-setup_file()
-{
-    LAB=$(mktemp -d /tmp/slurm.XXXXXX)
-    chmod 755 "$LAB"
-    export LAB SKIP=
-    SKIP=$(PREEMPT=1 "$BATS_TEST_DIRNAME/../lab/slurm.sh" start 2 "$LAB/lab" 2>&1) || SKIP=${SKIP:-no reason}
-    [ -n "$SKIP" ] || eval "$("$BATS_TEST_DIRNAME/../lab/slurm.sh" env "$LAB/lab")"
-    export SKIP
-}
-
-teardown_file()
-{
-    "$BATS_TEST_DIRNAME/../lab/slurm.sh" stop "$LAB/lab"
-    rm -rf "$LAB"
-}
+setup_file() { PREEMPT=1 slurm_lab 2; }
+teardown_file() { slurm_lab_end; }
 
 # cpu.yaml trains 400 steps on 4 CPU ranks; sim.yaml keeps time on 16 simulated ones
 here()

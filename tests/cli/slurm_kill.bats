@@ -1,20 +1,8 @@
 # A small sample of tests/soak/slurm_kill.sh: parts of a run under a real Slurm are killed.
 load lib
 
-setup_file()
-{
-    LAB=$(mktemp -d /tmp/slurm.XXXXXX)
-    chmod 755 "$LAB"
-    export LAB SKIP=
-    SKIP=$("$BATS_TEST_DIRNAME/../lab/slurm.sh" start 3 "$LAB/lab" 2>&1) || SKIP=${SKIP:-no reason}
-    export SKIP
-}
-
-teardown_file()
-{
-    "$BATS_TEST_DIRNAME/../lab/slurm.sh" stop "$LAB/lab"
-    rm -rf "$LAB"
-}
+setup_file() { slurm_lab 3; }
+teardown_file() { slurm_lab_end; }
 
 # killed KIND...: each once
 killed()

@@ -2,21 +2,8 @@
 # one leaf switch, n2 and n4 below the other.
 load lib
 
-setup_file()
-{
-    LAB=$(mktemp -d /tmp/slurm.XXXXXX)
-    chmod 755 "$LAB"
-    export LAB SKIP=
-    SKIP=$(LEAVES='n[1,3] n[2,4]' "$BATS_TEST_DIRNAME/../lab/slurm.sh" start 4 "$LAB/lab" 2>&1) || SKIP=${SKIP:-no reason}
-    [ -n "$SKIP" ] || eval "$("$BATS_TEST_DIRNAME/../lab/slurm.sh" env "$LAB/lab")"
-    export SKIP
-}
-
-teardown_file()
-{
-    "$BATS_TEST_DIRNAME/../lab/slurm.sh" stop "$LAB/lab"
-    rm -rf "$LAB"
-}
+setup_file() { LEAVES='n[1,3] n[2,4]' slurm_lab 4; }
+teardown_file() { slurm_lab_end; }
 
 here()
 {

@@ -3,21 +3,8 @@
 # Apptainer are not here: programs in their place show what they would be given.
 load lib
 
-setup_file()
-{
-    LAB=$(mktemp -d /tmp/slurm.XXXXXX)
-    chmod 755 "$LAB"
-    export LAB SKIP=
-    SKIP=$("$BATS_TEST_DIRNAME/../lab/slurm.sh" start 2 "$LAB/lab" 2>&1) || SKIP=${SKIP:-no reason}
-    [ -n "$SKIP" ] || eval "$("$BATS_TEST_DIRNAME/../lab/slurm.sh" env "$LAB/lab")"
-    export SKIP
-}
-
-teardown_file()
-{
-    "$BATS_TEST_DIRNAME/../lab/slurm.sh" stop "$LAB/lab"
-    rm -rf "$LAB"
-}
+setup_file() { slurm_lab 2; }
+teardown_file() { slurm_lab_end; }
 
 teardown()
 {

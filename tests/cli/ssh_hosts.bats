@@ -1,22 +1,7 @@
 # topo, check, plan, climb over SSH; hosts that cannot be what they are said to be; ways in.
 load lib
-export O
-
-LAB="$SRC/tests/lab/ssh.sh"
-
-setup_file()
-{
-    export D=$BATS_FILE_TMPDIR/lab NO_LAB=
-    if muster agent ssh -- 127.0.0.1 </dev/null 2>&1 | grep -q 'built without libssh'; then
-        NO_LAB='built without libssh'
-    elif ! sh "$LAB" start 3 "$D" 2>"$BATS_FILE_TMPDIR/why"; then
-        NO_LAB=$(tail -1 "$BATS_FILE_TMPDIR/why")
-        [ -n "$NO_LAB" ] || NO_LAB='the lab does not start'
-    fi
-    export NO_LAB
-}
-
-teardown_file() { [ -n "$NO_LAB" ] || sh "$LAB" stop "$D"; }
+setup_file() { ssh_lab 3; }
+teardown_file() { ssh_lab_end; }
 
 setup()
 {
@@ -26,12 +11,7 @@ setup()
     lab 'rm -rf home ~/.ssh/config; [ -e ~/known ] || cp ~/.ssh/known_hosts ~/known; cp ~/known ~/.ssh/known_hosts'
 }
 
-# lab SCRIPT: as the ordinary user of the login node, in the folder that all hosts share
-lab()
-{
-    timeout 160 sh "$LAB" exec "$D" timeout 150 sh -c "cd /mnt/shared; export MUSTER_HOME=/mnt/shared/home; $1"
-}
-node() { sh "$LAB" on "$D" "$@"; }
+lab() { ssh_lab_run 150 "$1"; }
 
 # recipe NAME: a small one with its data, in the folder that all hosts share
 recipe()
