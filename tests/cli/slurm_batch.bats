@@ -297,7 +297,8 @@ S
 
 @test "batch: a preempted job saves and waits for its turn" {
     here
-    submit cpu.yaml --gpus 4 --no-check --set training.steps=1000000
+    # no checkpoint but the one that preemption asks for
+    submit cpu.yaml --gpus 4 --no-check --set training.steps=1000000 --set checkpoint.interval=1000000
     steps_reach "$RUN" 20
     sbatch -Q -N2 --gres=gpu:8 -p urgent --wrap 'sleep 60' -o /dev/null
     until_true "muster runs | grep -q 'pending, requeued'"
