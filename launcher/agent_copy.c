@@ -57,7 +57,9 @@ static int read_run(struct ssh_link *link, struct ssh_run *run, int in, struct s
     }
 }
 
-static int look(struct ssh_link *link, const char *host, int in, struct err *err)
+/* *cuda: the host has an NVIDIA driver. */
+static int look(struct ssh_link *link, const char *host, int in, int *cuda,
+                struct err *err)
 {
     char *argv[] = { (char[]){ "sh" }, (char[]){ "-c" }, (char *)host_look_command(),
                      NULL };
@@ -78,6 +80,7 @@ static int look(struct ssh_link *link, const char *host, int in, struct err *err
     if (rc == 0) {
         seen.asked = xstrdup(host);
         rc = host_look_fits(&seen, host_look_own_glibc(), err);
+        *cuda = seen.nvidia;
         host_look_release(&seen);
     }
     str_release(&line);
@@ -137,9 +140,9 @@ int agent_copy(struct ssh_link *link, const char *host, int in,
 {
     struct bundle b;
     struct going g;
-    int rc;
+    int cuda = 0, rc;
 
-    if (look(link, host, in, err) < 0 || bundle_make(&b, err) < 0)
+    if (look(link, host, in, &cuda, err) < 0 || bundle_make(&b, cuda, err) < 0)
         return -1;
     g = (struct going){ link, in, progress, 0, b.bytes, clock_ms() };
     rc = send_files(&g, &b, err);

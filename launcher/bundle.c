@@ -20,6 +20,8 @@
 
 enum { LIST_MS = 30000 };
 
+#define CUDA_MODULE "muster-cuda.so"
+
 /* --- what a host brings itself ------------------------------------------------------ */
 
 int bundle_is_system(const char *name)
@@ -97,7 +99,8 @@ static const char *loader(void)
     return NULL;
 }
 
-/* "\tlibm.so.6 => /lib/libm.so.6 (0x...)", or "\tlibx.so.1 => not found". */
+/* "\tlibm.so.6 => /lib/libm.so.6 (0x...)", or "\tlibx.so.1 => not found", which the
+ * CUDA module may have: its libraries need the driver's. */
 static int take_line(struct bundle *b, const char *program, char *line, struct err *err)
 {
     char *name = line + strspn(line, " \t"), *arrow = strstr(name, " => "), *end;
@@ -109,8 +112,10 @@ static int take_line(struct bundle *b, const char *program, char *line, struct e
     if (bundle_is_system(name))
         return 0;
     if (strncmp(arrow, "not found", 9) == 0)
-        return err_set(err, ERR_MISSING, "%s needs %s, which is not here", program,
-                       name);
+        return strstr(program, CUDA_MODULE)
+                   ? 0
+                   : err_set(err, ERR_MISSING, "%s needs %s, which is not here",
+                             program, name);
     end = strstr(arrow, " (0x");
     if (end)
         *end = '\0';
@@ -121,7 +126,9 @@ static int take_line(struct bundle *b, const char *program, char *line, struct e
 static int add_libraries(struct bundle *b, const char *program, struct err *err)
 {
     const char *with = loader();
-    char *argv[] = { (char *)with, (char[]){ "--list" }, (char *)program, NULL };
+    /* not --list, which ends at the first library that is not here */
+    char *argv[] = { (char[]){ "env" }, (char[]){ "LD_TRACE_LOADED_OBJECTS=1" },
+                     (char *)with, (char *)program, NULL };
     struct str out = STR_INIT;
     int rc = 0;
     char *save = NULL;
@@ -130,9 +137,8 @@ static int add_libraries(struct bundle *b, const char *program, struct err *err)
         return err_set(err, ERR_MISSING,
                        "this muster is linked statically: install it on every host");
     if (slurm_cmd_read(argv, LIST_MS, &out, NULL) < 0)
-        rc = err_set(err, ERR_SYSTEM,
-                     "which libraries %s loads cannot be told (%s --list)", program,
-                     with);
+        rc = err_set(err, ERR_SYSTEM, "which libraries %s loads cannot be told (by %s)",
+                     program, with);
     for (char *line = out.len ? strtok_r(out.text, "\n", &save) : NULL; line && rc == 0;
          line = strtok_r(NULL, "\n", &save))
         rc = take_line(b, program, line, err);
@@ -232,14 +238,20 @@ static int add_programs(struct bundle *b, const char *folder, struct err *err)
     return 0;
 }
 
-static int add_all_libraries(struct bundle *b, const char *folder, struct err *err)
+static int add_all_libraries(struct bundle *b, const char *folder, int cuda,
+                             struct err *err)
 {
-    static const struct source modules = { NULL, "", "muster-", BUNDLE_LIB, 0 };
+    static const struct source modules[] = {
+        { NULL, "", "muster-blas", BUNDLE_LIB, 0 },
+        { NULL, "", "muster-mpi", BUNDLE_LIB, 0 },
+        { NULL, "", CUDA_MODULE, BUNDLE_LIB, 0 },
+    };
     const struct bundle_part *bin = &b->part[BUNDLE_BIN], *lib = &b->part[BUNDLE_LIB];
     char *beside = xasprintf("%s/../lib", folder);
     int rc = 0, n;
 
-    add_folder(b, beside, &modules);
+    for (size_t i = 0; i < ARRAY_LEN(modules) - !cuda; i++)
+        add_folder(b, beside, &modules[i]);
     free(beside);
     n = lib->name.n;
     for (int i = 0; i < n && rc == 0; i++)
@@ -297,7 +309,7 @@ static int measure(struct bundle *b, struct err *err)
     return 0;
 }
 
-int bundle_make(struct bundle *out, struct err *err)
+int bundle_make(struct bundle *out, int cuda, struct err *err)
 {
     struct bundle b = { .bytes = 0 };
     char self[PATH_MAX];
@@ -310,7 +322,7 @@ int bundle_make(struct bundle *out, struct err *err)
     *strrchr(self, '/') = '\0';
     rc = add_programs(&b, self, err);
     if (rc == 0)
-        rc = add_all_libraries(&b, self, err);
+        rc = add_all_libraries(&b, self, cuda, err);
     if (rc == 0)
         rc = measure(&b, err);
     if (rc < 0)

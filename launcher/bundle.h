@@ -31,8 +31,10 @@ struct bundle {
 /* "lib", "mpi", "pmix", "bin". */
 const char *bundle_folder(enum bundle_kind kind);
 
-/* ERR_MISSING: a program or a library is not here. */
-int bundle_make(struct bundle *out, struct err *err);
+/* `cuda`: with the CUDA module and its libraries, which are gigabytes.  A library that
+ * the module asks for and that is not here is left out: its ranks say so.
+ * ERR_MISSING: a program or another library is not here. */
+int bundle_make(struct bundle *out, int cuda, struct err *err);
 void bundle_release(struct bundle *b);
 
 /* Does a host bring this library itself (glibc, the driver)?  `name`: "libc.so.6". */

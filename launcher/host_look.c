@@ -21,6 +21,7 @@ static const char command[] =
     "say boot_id \"$(cat /proc/sys/kernel/random/boot_id)\"\n"
     "say glibc \"$(getconf GNU_LIBC_VERSION 2>/dev/null)\"\n"
     "say own_address \"$(getent ahosts \"$(uname -n)\" 2>/dev/null | head -n 1)\"\n"
+    "[ -e /proc/driver/nvidia/version ] && say nvidia 1\n"
     "umask 077\n"
     "f=$HOME/.muster-look.$$\n"
     "printf '#!/bin/sh\\nexit 0\\n' >\"$f\" && chmod 700 \"$f\" && { \"$f\" || "
@@ -72,6 +73,8 @@ static void take_line(struct host_look *h, const char *line)
 {
     if (strncmp(line, "noexec 1", 8) == 0)
         h->noexec = 1;
+    if (strncmp(line, "nvidia 1", 8) == 0)
+        h->nvidia = 1;
     for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
         size_t n = strlen(keys[i].name);
         char **to = field(h, &keys[i]);

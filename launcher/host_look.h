@@ -18,6 +18,7 @@ struct host_look {
     char *glibc;            /* "2.36", or NULL: another libc */
     char *own_address;      /* where its own name leads to there, or NULL */
     int noexec;             /* programs in the home folder do not start */
+    int nvidia;             /* the NVIDIA driver is loaded */
 };
 
 /* Constant text for ssh_run_start(). */

@@ -34,7 +34,7 @@ static void test_parse(void **state)
                         "muster-look system Linux\nmuster-look machine x86_64\n"
                         "muster-look boot_id 1-2-3\nmuster-look glibc glibc 2.36\n"
                         "muster-look own_address 127.0.1.1 STREAM gn01\n"
-                        "muster-look noexec 1\nmuster-look hostname second\n",
+                        "muster-look noexec 1\nmuster-look nvidia 1\nmuster-look hostname second\n",
                         "n1", &h, &err),
         &err);
     assert_string_equal(h.hostname, "gn01");
@@ -42,6 +42,7 @@ static void test_parse(void **state)
     assert_string_equal(h.glibc, "2.36");
     assert_string_equal(h.own_address, "127.0.1.1");
     assert_int_equal(h.noexec, 1);
+    assert_int_equal(h.nvidia, 1);
     host_look_release(&h);
     assert_err(host_look_parse("muster-look hostname gn01\nmuster-look boot_id \n",
                                "n1", &h, &err),
