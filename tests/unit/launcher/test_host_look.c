@@ -30,12 +30,13 @@ static void test_parse(void **state)
 
     (void)state;
     assert_ok(
-        host_look_parse("Welcome!\nmuster-look hostname gn01\r\nnoise\n"
-                        "muster-look system Linux\nmuster-look machine x86_64\n"
-                        "muster-look boot_id 1-2-3\nmuster-look glibc glibc 2.36\n"
-                        "muster-look own_address 127.0.1.1 STREAM gn01\n"
-                        "muster-look noexec 1\nmuster-look nvidia 1\nmuster-look hostname second\n",
-                        "n1", &h, &err),
+        host_look_parse(
+            "Welcome!\nmuster-look hostname gn01\r\nnoise\n"
+            "muster-look system Linux\nmuster-look machine x86_64\n"
+            "muster-look boot_id 1-2-3\nmuster-look glibc glibc 2.36\n"
+            "muster-look own_address 127.0.1.1 STREAM gn01\n"
+            "muster-look noexec 1\nmuster-look nvidia 1\nmuster-look hostname second\n",
+            "n1", &h, &err),
         &err);
     assert_string_equal(h.hostname, "gn01");
     assert_string_equal(h.boot_id, "1-2-3");
