@@ -1,7 +1,10 @@
 /* muster topo - discover and show. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/js.h"
@@ -17,8 +20,10 @@
 struct options {
     struct machines_ask where;
     struct strlist sources;
-    const char *format;
+    const char *format, *node, *output;
 };
+
+enum { KEY_NODE = 0x600 };
 
 /* clang-format off */
 static const struct argp_option table[] = {
@@ -31,7 +36,11 @@ static const struct argp_option table[] = {
       "not", 0 },
     MACHINES_OPTIONS(0),
     { "format", 'f', "FORMAT", 0,
-      "text (the default), json, slurm-conf or slurm-yaml (Slurm's topology files)", 0 },
+      "text (the default), json, nccl-xml (NCCL_TOPO_FILE of one node), slurm-conf or "
+      "slurm-yaml (Slurm's topology files)", 0 },
+    { "node", KEY_NODE, "NAME", 0, "only this node", 0 },
+    { "output", 'o', "PATH", 0,
+      "write to a file; for nccl-xml of several nodes to a folder, one file a node", 0 },
     { "json", 'j', NULL, 0, "the same as --format json", 0 },
     { 0 },
 };
@@ -52,6 +61,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case 'j':
         o->format = "json";
+        return 0;
+    case 'o':
+        o->output = arg;
+        return 0;
+    case KEY_NODE:
+        o->node = arg;
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "'%s' is not an option: a source is given as --source %s",
@@ -83,11 +98,13 @@ static int show_json(const struct topology *t, FILE *fp, struct err *err)
 static const struct format {
     const char *name;
     int (*show)(const struct topology *t, FILE *fp, struct err *err);
+    const char *suffix; /* of a file a node, for what is about one node; else NULL */
 } formats[] = {
-    { "text", show_text },
-    { "json", show_json },
-    { "slurm-conf", topology_emit_slurmconf },
-    { "slurm-yaml", topology_emit_slurmyaml },
+    { "text", show_text, NULL },
+    { "json", show_json, NULL },
+    { "nccl-xml", topology_emit_ncclxml, ".xml" },
+    { "slurm-conf", topology_emit_slurmconf, NULL },
+    { "slurm-yaml", topology_emit_slurmyaml, NULL },
 };
 
 static void refuse_format(const char *name, struct err *err)
@@ -159,6 +176,65 @@ static int read_sources(const struct options *o, struct topology **out, struct e
     return 0;
 }
 
+static int cannot(const char *path, struct err *err)
+{
+    return err_set(err, ERR_MISSING, "%s: %s", path, strerror(errno));
+}
+
+/* All of it or nothing: what could not be written whole leaves what was there. */
+static int write_file(const struct format *f, const struct topology *t,
+                      const char *path, struct err *err)
+{
+    char *part = xasprintf("%s.part", path);
+    FILE *fp = fopen(part, "w");
+    int rc = -1;
+
+    if (!fp)
+        cannot(path, err);
+    else {
+        rc = f->show(t, fp, err);
+        if ((fclose(fp) != 0 || (rc == 0 && rename(part, path) < 0)) && rc == 0)
+            rc = cannot(path, err);
+        if (rc < 0)
+            unlink(part);
+    }
+    free(part);
+    return rc;
+}
+
+/* One file a node, NAME.xml, into a folder. */
+static int write_nodes(const struct format *f, struct topology *t, const char *folder,
+                       struct err *err)
+{
+    int rc = 0;
+
+    if (mkdir(folder, 0777) < 0 && errno != EEXIST)
+        return cannot(folder, err);
+    for (int i = 0; i < t->n_nodes && rc == 0; i++) {
+        struct topology one = *t;
+        char *path = xasprintf("%s/%s%s", folder, t->nodes[i].name, f->suffix);
+        one.nodes = &t->nodes[i];
+        one.n_nodes = 1;
+        rc = strchr(one.nodes->name, '/')
+                 ? err_set(err, ERR_USAGE, "node '%s' names no file", one.nodes->name)
+                 : write_file(f, &one, path, err);
+        free(path);
+    }
+    return rc;
+}
+
+static int show(const struct options *o, const struct format *f, struct topology *t,
+                struct err *err)
+{
+    if (o->node && topology_keep_node(t, o->node, err) < 0)
+        return -1;
+    if (!o->output)
+        return f->show(t, stdout, err);
+    if (f->suffix && t->n_nodes > 1)
+        return write_nodes(f, t, o->output, err);
+    return write_file(f, t, o->output, err);
+}
+
 static int run(int argc, char **argv, struct err *err)
 {
     const struct argp argp = { .options = table,
@@ -179,7 +255,7 @@ static int run(int argc, char **argv, struct err *err)
     if (!format || read_sources(&o, &t, err) < 0)
         goto out;
     fabric_inspect(t);
-    rc = format->show(t, stdout, err);
+    rc = show(&o, format, t, err);
 out:
     topology_free(t);
     strlist_release(&o.sources);

@@ -11,6 +11,10 @@
 const struct field node_fields[] = {
     FIELD(node, FIELD_TEXT, name),
     FIELD(node, FIELD_TEXT, boot_id),
+    FIELD(node, FIELD_TEXT, arch),
+    FIELD(node, FIELD_TEXT, cpu_vendor),
+    FIELD(node, FIELD_INT, cpu_family),
+    FIELD(node, FIELD_INT, cpu_version),
     FIELD(node, FIELD_TEXT, cpu_model),
     FIELD(node, FIELD_INT, sockets),
     FIELD(node, FIELD_INT, cores),
@@ -26,6 +30,19 @@ const struct field numa_fields[] = {
     FIELD(numa, FIELD_INT64, memory_bytes),
     END
 };
+const struct field pci_fields[] = {
+    FIELD(pci, FIELD_TEXT, busid),
+    FIELD(pci, FIELD_INT, above),
+    FIELD(pci, FIELD_INT, numa),
+    FIELD(pci, FIELD_TEXT, class),
+    FIELD(pci, FIELD_TEXT, vendor),
+    FIELD(pci, FIELD_TEXT, device),
+    FIELD(pci, FIELD_TEXT, subsystem_vendor),
+    FIELD(pci, FIELD_TEXT, subsystem_device),
+    FIELD(pci, FIELD_TEXT, link_speed),
+    FIELD(pci, FIELD_INT, link_width),
+    END
+};
 const struct field gpu_fields[] = {
     FIELD(gpu, FIELD_INT, index),
     FIELD(gpu, FIELD_TEXT, busid),
@@ -36,11 +53,13 @@ const struct field gpu_fields[] = {
     FIELD(gpu, FIELD_INT64, memory_bytes),
     FIELD(gpu, FIELD_REAL, pcie_gbytes_per_s),
     FIELD(gpu, FIELD_INT, mig),
+    FIELD(gpu, FIELD_INT, gdr),
     FIELD(gpu, FIELD_INT, nic),
     END
 };
 const struct field nvlink_fields[] = {
     FIELD(nvlink, FIELD_TEXT, peer),
+    FIELD(nvlink, FIELD_TEXT, peer_class),
     FIELD(nvlink, FIELD_INT, count),
     FIELD(nvlink, FIELD_REAL, gbytes_per_s),
     END
@@ -49,6 +68,8 @@ const struct field nic_fields[] = {
     FIELD(nic, FIELD_TEXT, name),
     FIELD(nic, FIELD_TEXT, busid),
     FIELD(nic, FIELD_TEXT, guid),
+    FIELD(nic, FIELD_TEXT, image_guid),
+    FIELD(nic, FIELD_INT, port),
     FIELD(nic, FIELD_TEXT, address),
     FIELD(nic, FIELD_KIND, kind),
     FIELD(nic, FIELD_LAYER, layer),

@@ -24,8 +24,8 @@ struct field {
     size_t at, size;
 };
 
-extern const struct field node_fields[], numa_fields[], gpu_fields[], nvlink_fields[],
-    nic_fields[], switch_fields[], link_fields[];
+extern const struct field node_fields[], numa_fields[], pci_fields[], gpu_fields[],
+    nvlink_fields[], nic_fields[], switch_fields[], link_fields[];
 
 /* Members that are unknown in `to` (-1, "", NIC_UNKNOWN) take the value of `from`. */
 void fields_fill(const struct field *table, void *to, const void *from);

@@ -28,7 +28,8 @@ struct walk {
     struct host *hosts; /* [n_hosts], one a node */
     int n_hosts;
     const char *where;
-    int node, numa; /* of the cpu that is walked */
+    int node, numa;    /* of the cpu that is walked */
+    int at[PCI_DEPTH]; /* node.pcis of the devices above, from the root */
 };
 
 static long number(const struct xml_node *x, const char *name, long unknown)
@@ -49,6 +50,14 @@ static const char *text_of(const struct xml_node *x, const char *name)
     const char *text = xml_attr(x, name);
 
     return text ? text : "";
+}
+
+/* What is longer than its place is no such value. */
+static void read_text(const struct xml_node *x, const char *name, char *out, size_t n)
+{
+    const char *text = text_of(x, name);
+
+    snprintf(out, n, "%s", strlen(text) < n ? text : "");
 }
 
 /* A prefix decides, as in NCCL. */
@@ -94,6 +103,7 @@ static void read_nvlink(const struct xml_node *x, struct gpu *g)
         }
     l = topology_add_nvlink(g);
     snprintf(l->peer, sizeof(l->peer), "%s", peer);
+    read_text(x, "tclass", l->peer_class, sizeof(l->peer_class));
     l->count = (int)number(x, "count", 1);
 }
 
@@ -112,6 +122,7 @@ static void add_gpu(struct walk *w, const struct xml_node *pci,
             continue;
         g->index = (int)number(x, "dev", g->index);
         g->sm = (int)number(x, "sm", -1);
+        g->gdr = (int)number(x, "gdr", -1);
         for (const struct xml_node *l = x->child; l; l = l->next)
             if (str_eq(l->name, "nvlink"))
                 read_nvlink(l, g);
@@ -157,6 +168,9 @@ static void add_net(struct walk *w, const struct xml_node *net,
     name_nic(&w->t->nodes[w->node], c, net);
     if (guid)
         snprintf(c->guid, sizeof(c->guid), "0x%016llx", guid);
+    memcpy(c->image_guid, c->guid, sizeof(c->image_guid));
+    c->port = (int)number(net, "port", -1);
+    c->port = c->port > 0 ? c->port : -1; /* sockets have port 0 */
     c->layer = layer == LINK_UNKNOWN && !guid ? LINK_ETHERNET : layer;
     c->gbits_per_s = speed > 0 ? (double)speed / 1000 : -1;
     c->rail = (int)number(net, "rail", -1);
@@ -195,6 +209,26 @@ static void add_card(struct walk *w, const struct xml_node *pci,
     snprintf(c->name, sizeof(c->name), "%s", c->busid);
 }
 
+static void keep_pci(struct walk *w, const struct xml_node *x,
+                     const struct pci_path *path)
+{
+    struct node *n = &w->t->nodes[w->node];
+    long width = number(x, "link_width", -1);
+    struct pci *p = topology_add_pci(n);
+
+    snprintf(p->busid, sizeof(p->busid), "%s", path->at[path->n - 1]);
+    p->above = path->n > 1 ? w->at[path->n - 2] : -1;
+    w->at[path->n - 1] = n->n_pcis - 1;
+    p->numa = w->numa;
+    read_text(x, "class", p->class, sizeof(p->class));
+    read_text(x, "vendor", p->vendor, sizeof(p->vendor));
+    read_text(x, "device", p->device, sizeof(p->device));
+    read_text(x, "subsystem_vendor", p->subsystem_vendor, sizeof(p->subsystem_vendor));
+    read_text(x, "subsystem_device", p->subsystem_device, sizeof(p->subsystem_device));
+    read_text(x, "link_speed", p->link_speed, sizeof(p->link_speed));
+    p->link_width = width > 0 ? (int)width : -1; /* 0: NCCL did not know */
+}
+
 /* One PCI device below `above`; rate: the narrowest step so far, -1 unknown. */
 static int walk_pci(struct walk *w, const struct xml_node *pci,
                     const struct pci_path *above, double rate, struct err *err)
@@ -210,6 +244,7 @@ static int walk_pci(struct walk *w, const struct xml_node *pci,
         return err_set(err, ERR_USAGE, "%s:%d: PCI devices nest deeper than %d",
                        w->where, pci->line, PCI_DEPTH);
     busid_normalise(text_of(pci, "busid"), path.at[path.n++]);
+    keep_pci(w, pci, &path);
     rate = here > 0 && (rate < 0 || here < rate) ? here : rate;
     if (has_class(pci, "0x03"))
         add_gpu(w, pci, &path, rate);
@@ -246,6 +281,12 @@ static int walk_cpu(struct walk *w, const struct xml_node *cpu, struct err *err)
     w->node = host_index(w, text_of(cpu, "host_hash"));
     w->numa = (int)number(cpu, "numaid", -1);
     n = &w->t->nodes[w->node];
+    if (!n->arch[0]) {
+        read_text(cpu, "arch", n->arch, sizeof(n->arch));
+        read_text(cpu, "vendor", n->cpu_vendor, sizeof(n->cpu_vendor));
+        n->cpu_family = (int)number(cpu, "familyid", -1);
+        n->cpu_version = (int)number(cpu, "modelid", -1);
+    }
     if (w->numa >= 0) {
         struct numa *m = topology_add_numa(n);
         m->id = w->numa;

@@ -117,6 +117,23 @@ static void add_numas(const struct sysfs *s, const struct cpulist *cpus, struct 
     }
 }
 
+/* The words NCCL asks CPUID for; only x86 has vendor_id. */
+static void add_cpu_kind(const struct sysfs *s, struct node *n)
+{
+    char text[64];
+
+    if (sysfs_value(s, "vendor_id", n->cpu_vendor, sizeof(n->cpu_vendor),
+                    "/proc/cpuinfo") == 0) {
+        snprintf(n->arch, sizeof(n->arch), "x86_64");
+        if (sysfs_value(s, "cpu family", text, sizeof(text), "/proc/cpuinfo") == 0)
+            n->cpu_family = (int)strtol(text, NULL, 10);
+        if (sysfs_value(s, "model", text, sizeof(text), "/proc/cpuinfo") == 0)
+            n->cpu_version = (int)strtol(text, NULL, 10);
+    } else if (sysfs_value(s, "CPU implementer", text, sizeof(text), "/proc/cpuinfo") ==
+               0)
+        snprintf(n->arch, sizeof(n->arch), "arm64");
+}
+
 static void add_cpus(const struct sysfs *s, struct node *n)
 {
     struct cpulist cpus;
@@ -125,6 +142,7 @@ static void add_cpus(const struct sysfs *s, struct node *n)
     usable_cpus(s, &cpus);
     count_cores(s, &cpus, n);
     add_numas(s, &cpus, n);
+    add_cpu_kind(s, n);
     sysfs_value(s, "model name", n->cpu_model, sizeof(n->cpu_model), "/proc/cpuinfo");
     if (sysfs_value(s, "MemTotal", text, sizeof(text), "/proc/meminfo") == 0)
         n->memory_bytes = kilobytes(text);
@@ -169,6 +187,7 @@ int topology_from_sysfs(const char *root, struct topology **out, struct err *err
     add_cpus(&s, &t->nodes[0]);
     sysfs_add_gpus(&s, t, &t->nodes[0]);
     sysfs_add_nics(&s, &t->nodes[0]);
+    sysfs_add_pcis(&s, &t->nodes[0]);
     sysfs_join(&s, &t->nodes[0]);
     *out = t;
     return 0;

@@ -142,11 +142,14 @@ int sysfs_value(const struct sysfs *s, const char *key, char *out, size_t n,
     if (!fp)
         return -1;
     while (rc < 0 && getline(&line, &room, fp) >= 0) {
-        const char *colon = strchr(line, ':');
+        const char *rest;
         trim(line);
-        if (!colon || strncmp(line, key, len) != 0 || !strchr(" \t:", line[len]))
+        if (strncmp(line, key, len) != 0)
             continue;
-        snprintf(out, n, "%s", strchr(line, ':') + 1);
+        rest = line + len + strspn(line + len, " \t");
+        if (*rest != ':') /* "model" is not "model name" */
+            continue;
+        snprintf(out, n, "%s", rest + 1);
         trim(out);
         rc = 0;
     }

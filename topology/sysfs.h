@@ -45,6 +45,8 @@ double pci_rate(const struct sysfs *s, const struct pci_path *p);
 /* Add what is there.  Findings (a narrow PCIe link) go to t. */
 void sysfs_add_gpus(const struct sysfs *s, struct topology *t, struct node *n);
 void sysfs_add_nics(const struct sysfs *s, struct node *n);
+/* node.pcis: the devices above and the switches on their way. */
+void sysfs_add_pcis(const struct sysfs *s, struct node *n);
 /* Each NIC's kind, then each GPU's nearest compute NIC. */
 void sysfs_join(const struct sysfs *s, struct node *n);
 

@@ -13,7 +13,7 @@
 #include "topology/topology.h"
 
 /* "e41d:2d03:0012:3456" -> "0xe41d2d0300123456"; all zero is none. */
-static void set_guid(struct nic *c, const char *text)
+static void set_guid(char out[20], const char *text)
 {
     char digits[17];
     size_t n = 0;
@@ -23,7 +23,7 @@ static void set_guid(struct nic *c, const char *text)
             digits[n++] = *text;
     digits[n] = '\0';
     if (n == 16 && strspn(digits, "0") < 16)
-        snprintf(c->guid, sizeof(c->guid), "0x%s", digits);
+        snprintf(out, 20, "0x%s", digits);
 }
 
 static void set_bus(const struct sysfs *s, struct nic *c, const char *class_link)
@@ -80,7 +80,10 @@ static void add_rdma(const struct sysfs *s, struct node *n, const char *name)
     snprintf(link, sizeof(link), "/sys/class/infiniband/%.31s", name);
     set_bus(s, c, link);
     if (sysfs_read(s, text, sizeof(text), "%s/node_guid", link) == 0)
-        set_guid(c, text);
+        set_guid(c->guid, text);
+    if (sysfs_read(s, text, sizeof(text), "%s/sys_image_guid", link) == 0)
+        set_guid(c->image_guid, text);
+    c->port = sysfs_exists(s, "%s/ports/1", link) ? 1 : -1;
     if (sysfs_read(s, text, sizeof(text), "%s/ports/1/state", link) == 0)
         c->up = strstr(text, "ACTIVE") != NULL;
     if (sysfs_read(s, text, sizeof(text), "%s/ports/1/rate", link) == 0)
@@ -106,7 +109,7 @@ static int listed(const struct node *n, const char *busid)
 static void add_ethernet(const struct sysfs *s, struct node *n, const char *name)
 {
     char link[128], state[32];
-    struct nic c = { .up = -1, .numa = -1, .rail = -1, .leaf = -1 };
+    struct nic c = { .up = -1, .numa = -1, .rail = -1, .leaf = -1, .port = -1 };
     long mbits;
 
     snprintf(link, sizeof(link), "/sys/class/net/%.31s", name);

@@ -6,12 +6,13 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 static void node_init(struct node *n)
 {
     n->sockets = n->cores = n->threads = -1;
     n->memory_bytes = -1;
-    n->leaf = n->slots = -1;
+    n->leaf = n->slots = n->cpu_family = n->cpu_version = -1;
 }
 
 struct topology *topology_new(const char *source, int n_nodes)
@@ -51,7 +52,7 @@ struct gpu *topology_add_gpu(struct node *n)
     struct gpu *g = grow(&n->gpus, &n->n_gpus, sizeof(*g));
 
     g->index = n->n_gpus - 1;
-    g->sm = g->numa = g->mig = g->nic = -1;
+    g->sm = g->numa = g->mig = g->gdr = g->nic = -1;
     g->memory_bytes = -1;
     g->pcie_gbytes_per_s = -1;
     return g;
@@ -61,7 +62,7 @@ struct nic *topology_add_nic(struct node *n)
 {
     struct nic *c = grow(&n->nics, &n->n_nics, sizeof(*c));
 
-    c->up = c->numa = c->rail = c->leaf = -1;
+    c->up = c->numa = c->rail = c->leaf = c->port = -1;
     c->gbits_per_s = -1;
     return c;
 }
@@ -72,6 +73,14 @@ struct numa *topology_add_numa(struct node *n)
 
     m->memory_bytes = -1;
     return m;
+}
+
+struct pci *topology_add_pci(struct node *n)
+{
+    struct pci *p = grow(&n->pcis, &n->n_pcis, sizeof(*p));
+
+    p->above = p->numa = p->link_width = -1;
+    return p;
 }
 
 struct nvlink *topology_add_nvlink(struct gpu *g)
@@ -116,6 +125,50 @@ static void node_release(struct node *n)
     free(n->gpus);
     free(n->nics);
     free(n->numas);
+    free(n->pcis);
+}
+
+/* "n1", "n1 gpu 3", "n1 mlx5_0". */
+static int is_about(const struct finding *f, const char *name)
+{
+    size_t n = strlen(name);
+
+    return strncmp(f->object, name, n) == 0 && (!f->object[n] || f->object[n] == ' ');
+}
+
+static int refuse_node(const struct topology *t, const char *name, struct err *err)
+{
+    const char **names = xcalloc((size_t)t->n_nodes + 1, sizeof(*names)), *near;
+
+    for (int i = 0; i < t->n_nodes; i++)
+        names[i] = t->nodes[i].name;
+    near = str_nearest(name, names, t->n_nodes);
+    free(names);
+    return err_set(err, ERR_USAGE, "%s: no node '%s' among the %d%s%s%s", t->source,
+                   name, t->n_nodes, near ? " (did you mean '" : "", near ? near : "",
+                   near ? "'?)" : "");
+}
+
+int topology_keep_node(struct topology *t, const char *name, struct err *err)
+{
+    int found = 0, kept = 0;
+
+    while (found < t->n_nodes && strcmp(t->nodes[found].name, name) != 0)
+        found++;
+    if (found == t->n_nodes)
+        return refuse_node(t, name, err);
+    for (int i = 0; i < t->n_nodes; i++)
+        if (i != found)
+            node_release(&t->nodes[i]);
+    t->nodes[0] = t->nodes[found];
+    t->n_nodes = 1;
+    for (int i = 0; i < t->n_findings; i++)
+        if (is_about(&t->findings[i], t->nodes[0].name))
+            t->findings[kept++] = t->findings[i];
+        else
+            free(t->findings[i].text);
+    t->n_findings = kept;
+    return 0;
 }
 
 void topology_free(struct topology *t)
@@ -153,6 +206,14 @@ const char *severity_name(enum severity s)
     static const char *const names[] = { "note", "warn", "fail" };
 
     return (unsigned)s < ARRAY_LEN(names) ? names[s] : "?";
+}
+
+int node_pci(const struct node *n, const char *busid)
+{
+    for (int i = 0; i < n->n_pcis && busid[0]; i++)
+        if (strcmp(n->pcis[i].busid, busid) == 0)
+            return i;
+    return -1;
 }
 
 const struct gpu *gpu_peer(const struct node *n, const struct nvlink *l)

@@ -23,7 +23,9 @@ struct nvlink {
     /* bus id of the other end, or "gpu:INDEX" where bus ids are not known; "switch"
      * when it is hidden behind one; "" unknown */
     char peer[20];
-    int count;           /* bonded links to that peer */
+    char peer_class
+        [12];  /* PCI class of the other end, "0x068000" (a switch); "" unknown */
+    int count; /* bonded links to that peer */
     double gbytes_per_s; /* one direction, all `count` links; -1 unknown */
 };
 
@@ -37,6 +39,7 @@ struct gpu {
     int64_t memory_bytes;     /* -1 unknown */
     double pcie_gbytes_per_s; /* one direction; -1 unknown */
     int mig; /* 1: MIG on (not usable whole); 0 off; -1 not capable/unknown */
+    int gdr; /* NCCL found that NICs reach its memory: 1, 0; -1 unknown */
     int nic; /* nearest compute NIC, index into node.nics; -1 none/unknown */
     int n_nvlinks;
     struct nvlink *nvlinks;
@@ -45,8 +48,10 @@ struct gpu {
 struct nic {
     char name[32]; /* mlx5_0, eth0 */
     char busid[20];
-    char guid[20];    /* node GUID "0xe41d2d0300...", "" when it has none */
-    char address[48]; /* IP of an Ethernet interface; "" unknown */
+    char guid[20];       /* node GUID "0xe41d2d0300...", "" when it has none */
+    char image_guid[20]; /* of the card (sys_image_guid), as NCCL tells cards apart */
+    int port;            /* of an RDMA device, from 1; -1 unknown */
+    char address[48];    /* IP of an Ethernet interface; "" unknown */
     enum nic_kind kind;
     enum link_layer layer;
     int up; /* 1, 0; -1 unknown */
@@ -54,6 +59,21 @@ struct nic {
     int rail;           /* -1 unknown */
     double gbits_per_s; /* port rate; -1 unknown */
     int leaf;           /* index into fabric.switches; -1 unknown */
+};
+
+/* A PCIe switch (its upstream port), or a GPU or NIC of the node, as NCCL draws the
+ * tree: root ports and the downstream ports of switches are left out. */
+struct pci {
+    char busid[20];
+    int above; /* the switch it hangs below: an index into node.pcis, smaller than its
+                  own; -1 the host bridge */
+    int numa;  /* -1 unknown */
+    char class[12];            /* "0x060400" a switch, "0x03...." GPU, "0x02...." NIC */
+    char vendor[8], device[8]; /* "0x10de"; "" unknown, here and below */
+    char subsystem_vendor[8], subsystem_device[8];
+    char link_speed
+        [24];       /* the fastest that it and the port above can, "32.0 GT/s PCIe" */
+    int link_width; /* lanes in use; -1 unknown */
 };
 
 struct numa {
@@ -66,7 +86,10 @@ enum set_aside { IN_USE, AS_SPARE, AS_BAD };
 
 struct node {
     char name[64];
-    char boot_id[40]; /* identity of the machine; "" unknown */
+    char boot_id[40];            /* identity of the machine; "" unknown */
+    char arch[12];               /* x86_64, arm64, ppc64 */
+    char cpu_vendor[16];         /* "GenuineIntel" */
+    int cpu_family, cpu_version; /* as CPUID has them (model of a family); -1 unknown */
     char cpu_model[64];
     int sockets, cores, threads; /* -1 unknown */
     int64_t memory_bytes;
@@ -74,8 +97,9 @@ struct node {
     int slots;     /* ranks that whoever gave the node wants there; -1 not said */
     int set_aside; /* enum set_aside: placements leave it out; never saved */
     char nvlink_domain[64]; /* "ClusterUUID.CliqueId"; "" unknown */
-    int n_numas, n_gpus, n_nics;
+    int n_numas, n_pcis, n_gpus, n_nics;
     struct numa *numas;
+    struct pci *pcis; /* empty where nobody looked */
     struct gpu *gpus;
     struct nic *nics;
 };
@@ -150,6 +174,10 @@ int topology_from_cluster(const char *text, struct topology **out, struct err *e
  * GUID, bus id or name.  t wins where both know. */
 int topology_merge(struct topology *t, const struct topology *more, struct err *err);
 
+/* Leave only the node of this name in t, with the fabric and the findings about the
+ * node.  ERR_USAGE, with a suggestion, when there is none. */
+int topology_keep_node(struct topology *t, const char *name, struct err *err);
+
 /* Check what must hold of any topology, whoever built it. */
 int topology_validate(const struct topology *t, struct err *err);
 
@@ -168,6 +196,7 @@ struct node *topology_add_node(struct topology *t);
 struct gpu *topology_add_gpu(struct node *n);
 struct nic *topology_add_nic(struct node *n);
 struct numa *topology_add_numa(struct node *n);
+struct pci *topology_add_pci(struct node *n);
 struct nvlink *topology_add_nvlink(struct gpu *g);
 struct fabric_switch *topology_add_switch(struct topology *t);
 struct fabric_link *topology_add_link(struct topology *t);
@@ -180,6 +209,8 @@ void topology_find(struct topology *t, enum severity s, const char *object,
 void topology_inspect(struct topology *t);
 void topology_inspect_affinity(struct topology *t);
 
+/* Index in n->pcis of a bus id; -1 not there. */
+int node_pci(const struct node *n, const char *busid);
 /* The GPU of n at the other end of l; NULL: a switch, or unknown. */
 const struct gpu *gpu_peer(const struct node *n, const struct nvlink *l);
 /* NVLinks of g that are up, whoever is at the other end. */

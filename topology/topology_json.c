@@ -72,6 +72,7 @@ static struct js *node_json(const struct node *n)
     struct js *o = struct_json(node_fields, n);
 
     js_put(o, "numas", list_json(numa_fields, n->numas, n->n_numas, sizeof(*n->numas)));
+    js_put(o, "pcis", list_json(pci_fields, n->pcis, n->n_pcis, sizeof(*n->pcis)));
     js_put(o, "gpus", gpus_json(n));
     js_put(o, "nics", list_json(nic_fields, n->nics, n->n_nics, sizeof(*n->nics)));
     return o;
@@ -254,6 +255,7 @@ static int read_node(struct reader *r, struct node *n, const struct js *o, size_
 {
     char outer[32];
     const struct js *numas = js_get(o, "numas"), *nics = js_get(o, "nics");
+    const struct js *pcis = js_get(o, "pcis");
 
     set_where(r, "", "nodes", i);
     snprintf(outer, sizeof(outer), "%.31s", r->where);
@@ -262,6 +264,11 @@ static int read_node(struct reader *r, struct node *n, const struct js *o, size_
     for (size_t k = 0; k < js_len(numas); k++) {
         set_where(r, outer, "numas", k);
         if (read_struct(r, numa_fields, js_at(numas, k), topology_add_numa(n)) < 0)
+            return -1;
+    }
+    for (size_t k = 0; k < js_len(pcis); k++) {
+        set_where(r, outer, "pcis", k);
+        if (read_struct(r, pci_fields, js_at(pcis, k), topology_add_pci(n)) < 0)
             return -1;
     }
     for (size_t k = 0; k < js_len(nics); k++) {

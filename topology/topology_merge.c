@@ -56,6 +56,22 @@ static void merge_nics(struct node *to, const struct node *from, int first_switc
     }
 }
 
+/* Devices that both know are the same by bus id; a new one hangs where it did. */
+static void merge_pcis(struct node *to, const struct node *from)
+{
+    for (int i = 0; i < from->n_pcis; i++) {
+        struct pci p = from->pcis[i];
+        int k = node_pci(to, p.busid);
+        p.above = p.above >= 0 ? node_pci(to, from->pcis[p.above].busid) : -1;
+        if (k < 0) {
+            *topology_add_pci(to) = p;
+            continue;
+        }
+        p.above = to->pcis[k].above;
+        fields_fill(pci_fields, &to->pcis[k], &p);
+    }
+}
+
 static void merge_nvlinks(struct gpu *to, const struct gpu *from)
 {
     if (to->n_nvlinks)
@@ -95,6 +111,7 @@ static void merge_node(struct node *to, const struct node *from, int first_switc
         if (!known)
             *topology_add_numa(to) = from->numas[i];
     }
+    merge_pcis(to, from);
     merge_nics(to, from, first_switch);
     merge_gpus(to, from);
 }

@@ -93,6 +93,21 @@ static void check_nics(const struct topology *t, const struct node *n, struct er
         err_more(err, ERR_USAGE, "%s: two nics are called %s", n->name, repeat);
 }
 
+static void check_pcis(const struct node *n, struct err *err)
+{
+    const char *repeat;
+
+    for (int i = 0; i < n->n_pcis; i++)
+        if (n->pcis[i].above < -1 || n->pcis[i].above >= i || !n->pcis[i].busid[0])
+            err_more(err, ERR_USAGE,
+                     "%s: PCI device %d ('%s') hangs below %d: what it hangs below "
+                     "comes first",
+                     n->name, i, n->pcis[i].busid, n->pcis[i].above);
+    if (n->n_pcis &&
+        (repeat = first_repeat(n->pcis[0].busid, n->n_pcis, sizeof(*n->pcis))))
+        err_more(err, ERR_USAGE, "%s: PCI device %s is listed twice", n->name, repeat);
+}
+
 static void check_leaf(const struct topology *t, const struct node *n, struct err *err)
 {
     if (n->leaf < -1 || n->leaf >= t->n_switches)
@@ -154,6 +169,7 @@ int topology_validate(const struct topology *t, struct err *err)
         check_gpus(&t->nodes[i], &found);
         check_nics(t, &t->nodes[i], &found);
         check_numas(&t->nodes[i], &found);
+        check_pcis(&t->nodes[i], &found);
         check_leaf(t, &t->nodes[i], &found);
     }
     check_fabric(t, &found);

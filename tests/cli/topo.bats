@@ -216,3 +216,29 @@ shown()
         lacks 'node ca-'
     done
 }
+
+@test "topo: NCCL's file of a node, and a folder of them" {
+    sh "$SRC/tests/trees/make.sh" hgx "$T/hgx"
+    muster topo --source "sysfs:$T/hgx" --format nccl-xml --output a.xml
+    grep -q '<system version="1">' a.xml
+    run muster topo --source ncclxml:a.xml
+    status 0
+    has 'gpu   4 0000:9a:10.0'
+    jq '.nodes[0].name = "n2" | .nodes[0].boot_id = ""' <<<"$(muster topo --source "sysfs:$T/hgx" --json)" >n2.json
+    run muster topo --source "sysfs:$T/hgx" --source json:n2.json --format nccl-xml
+    status 2
+    has 'there are 2 here: choose one with --node, or write all with --output FOLDER'
+    muster topo --source "sysfs:$T/hgx" --source json:n2.json --format nccl-xml --output all
+    cmp all/hgx01.xml a.xml
+    cmp all/n2.xml a.xml
+    muster topo --source "sysfs:$T/hgx" --source json:n2.json --format nccl-xml --node n2 | cmp - a.xml
+    run muster topo --source "sysfs:$T/hgx" --node hgx1
+    status 2
+    has "no node 'hgx1' among the 1 (did you mean 'hgx01'?)"
+    run muster topo --source "spec:$SRC/recipes/clusters/laptop.yaml" --format nccl-xml --output b.xml
+    status 1
+    [ ! -e b.xml ] && [ ! -e b.xml.part ]
+    run muster topo --source "sysfs:$T/hgx" --output nowhere/x
+    status 3
+    has 'nowhere/x'
+}

@@ -39,6 +39,7 @@ hca()
 {
     d=$sys/devices/$1/infiniband/$2
     put "$d/node_guid" "$3"
+    put "$d/sys_image_guid" "$3"
     put "$d/ports/1/state" "$4"
     put "$d/ports/1/rate" "$5"
     put "$d/ports/1/link_layer" "$6"
@@ -76,7 +77,8 @@ cpus()
         c=$((c + 1))
     done
     put "$sys/devices/system/cpu/online" "0-$((c - 1))"
-    printf 'processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: %s\n' "$4" >"$proc/cpuinfo"
+    printf 'processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel name\t: %s\n' "$4" >"$proc/cpuinfo"
+    printf 'model\t\t: 143\n' >>"$proc/cpuinfo"
 }
 
 # numa ID CPUS KILOBYTES
