@@ -254,6 +254,7 @@ static int run(int argc, char **argv, struct err *err)
     format = find_format(o.format, err);
     if (!format || read_sources(&o, &t, err) < 0)
         goto out;
+    topology_inspect(t);
     fabric_inspect(t);
     rc = show(&o, format, t, err);
 out:

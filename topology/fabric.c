@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "topology/hostlist.h"
+#include "topology/inspect.h"
 #include "topology/topology.h"
 
 /* --- who is joined ---------------------------------------------------------------- */
@@ -102,20 +103,6 @@ int fabric_check_nvlink(const struct topology *t, const int *node, int n,
     return 0;
 }
 
-/* A saved topology brings its findings along; takes text over. */
-static void find_once(struct topology *t, enum severity s, const char *object,
-                      char *text)
-{
-    int there = 0;
-
-    for (int i = 0; i < t->n_findings && !there; i++)
-        there =
-            str_eq(t->findings[i].object, object) && str_eq(t->findings[i].text, text);
-    if (!there)
-        topology_find(t, s, object, "%s", text);
-    free(text);
-}
-
 /* --- blocks and NVLink domains -------------------------------------------------------- */
 
 /* The nodes of block w that have a domain, domain by domain. */
@@ -154,10 +141,10 @@ static void inspect_block(struct topology *t, int w)
     for (int k = 0; k < n && n > 1; k++)
         add_domain(t, w, seen[k], &text);
     if (n > 1)
-        find_once(t, SEVERITY_WARN, t->switches[w].name,
-                  xasprintf("the block is no single NVLink domain: %s are apart, so a "
-                            "group that needs NVLink stays inside one of them",
-                            text.text));
+        topology_find_once(t, SEVERITY_WARN, t->switches[w].name,
+                           "the block is no single NVLink domain: %s are apart, so a "
+                           "group that needs NVLink stays inside one of them",
+                           text.text);
     str_release(&text);
 }
 
@@ -211,7 +198,7 @@ static void report_miswire(struct topology *t, const struct node *n, int nic, in
     char object[96];
 
     snprintf(object, sizeof(object), "%.60s %s", n->name, n->nics[nic].name);
-    topology_find(
+    topology_find_once(
         t, SEVERITY_FAIL, object,
         "miswired: rail %d, but leaf %s carries rail %d: the cable belongs on "
         "that rail's leaf",
@@ -294,4 +281,9 @@ void fabric_inspect(struct topology *t)
         if (str_eq(t->switches[w].kind, "block"))
             inspect_block(t, w);
     inspect_rails(t);
+    inspect_planes(t);
+    inspect_trunks(t);
+    inspect_oversubscription(t);
+    inspect_slow_nics(t);
+    inspect_differ(t);
 }

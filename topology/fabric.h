@@ -25,9 +25,11 @@ int fabric_same_nvlink(const struct topology *t, int a, int b);
 int fabric_check_nvlink(const struct topology *t, const int *node, int n,
                         struct err *err);
 
-/* Findings that need all sources: a block that is not one NVLink domain, a leaf of a
- * rail-optimised fabric with a NIC of another rail (by majority, so without a cabling
- * plan).  NICs of such leaves whose rail was unknown get it. */
+/* Findings that need all nodes and sources: a block that is not one NVLink domain, a
+ * leaf of a rail-optimised fabric with a NIC of another rail (by majority, so without a
+ * cabling plan), a leaf with fewer trunks than the others, an oversubscribed tier, a port
+ * slower than its like, nodes that differ from the rest.  NICs of rail leaves whose rail
+ * was unknown get it, and their plane where a node hangs on several fabrics. */
 void fabric_inspect(struct topology *t);
 
 #ifdef __cplusplus

@@ -22,6 +22,8 @@ const struct field node_fields[] = {
     FIELD(node, FIELD_INT64, memory_bytes),
     FIELD(node, FIELD_INT, leaf),
     FIELD(node, FIELD_TEXT, nvlink_domain),
+    FIELD(node, FIELD_TEXT, driver),
+    FIELD(node, FIELD_INT, nvswitches),
     END
 };
 const struct field numa_fields[] = {
@@ -54,7 +56,11 @@ const struct field gpu_fields[] = {
     FIELD(gpu, FIELD_REAL, pcie_gbytes_per_s),
     FIELD(gpu, FIELD_INT, mig),
     FIELD(gpu, FIELD_INT, gdr),
+    FIELD(gpu, FIELD_INT, mig_instances),
     FIELD(gpu, FIELD_INT, nic),
+    FIELD(gpu, FIELD_TEXT, nic_path),
+    FIELD(gpu, FIELD_TEXT, fabric),
+    FIELD(gpu, FIELD_TEXT, links_down),
     END
 };
 const struct field nvlink_fields[] = {
@@ -76,6 +82,9 @@ const struct field nic_fields[] = {
     FIELD(nic, FIELD_INT, up),
     FIELD(nic, FIELD_INT, numa),
     FIELD(nic, FIELD_INT, rail),
+    FIELD(nic, FIELD_INT, plane),
+    FIELD(nic, FIELD_INT, gid),
+    FIELD(nic, FIELD_TEXT, why),
     FIELD(nic, FIELD_REAL, gbits_per_s),
     FIELD(nic, FIELD_INT, leaf),
     END

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/str.h"
 #include "topology/topology.h"
 
 int pci_shared_bridges(const struct pci_path *a, const struct pci_path *b)
@@ -92,6 +93,21 @@ static int nearness(const struct gpu *g, const struct pci_path *gpu,
     return g->numa >= 0 && g->numa == c->numa;
 }
 
+/* The way in nvidia-smi's words. */
+static const char *path_word(const struct gpu *g, const struct pci_path *gpu,
+                             const struct nic *c, const struct pci_path *nic)
+{
+    int shared = pci_shared_bridges(gpu, nic);
+
+    if (shared) /* one switch is between the two ports of it */
+        return gpu->n - 1 - shared <= 1 && nic->n - 1 - shared <= 1 ? "PIX" : "PXB";
+    if (gpu->n && nic->n && str_eq(gpu->host, nic->host))
+        return "PHB";
+    if (g->numa < 0 || c->numa < 0)
+        return "";
+    return g->numa == c->numa ? "NODE" : "SYS";
+}
+
 void nearest_join(struct node *n, const struct pci_path *gpu,
                   const struct pci_path *nic)
 {
@@ -99,9 +115,14 @@ void nearest_join(struct node *n, const struct pci_path *gpu,
 
     set_kinds(n, gpu, nic);
     for (int i = 0; i < n->n_gpus; i++) {
-        for (int k = 0; k < n->n_nics; k++)
+        int k;
+        for (k = 0; k < n->n_nics; k++)
             near[k] = nearness(&n->gpus[i], &gpu[i], &n->nics[k], &nic[k]);
-        n->gpus[i].nic = nearest_pick(n, near);
+        k = nearest_pick(n, near);
+        n->gpus[i].nic = k;
+        if (k >= 0)
+            snprintf(n->gpus[i].nic_path, sizeof(n->gpus[i].nic_path), "%s",
+                     path_word(&n->gpus[i], &gpu[i], &n->nics[k], &nic[k]));
     }
     free(near);
 }

@@ -23,13 +23,19 @@ enum {
 };
 
 enum {
-    NVML_NAME_BYTES = 96,         /* NVML_DEVICE_NAME_V2_BUFFER_SIZE */
-    NVML_UUID_BYTES = 96,         /* NVML_DEVICE_UUID_V2_BUFFER_SIZE */
-    NVML_VERSION_BYTES = 80,      /* NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE */
-    NVML_MAX_LINKS = 36,          /* NVML_NVLINK_MAX_LINKS */
-    NVML_REMOTE_SWITCH = 2,       /* NVML_NVLINK_DEVICE_TYPE_SWITCH */
-    NVML_FIELD_SPEED_COMMON = 90, /* NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON */
-    NVML_FIELD_GET_SPEED = 164,   /* NVML_FI_DEV_NVLINK_GET_SPEED, scope: link */
+    NVML_NAME_BYTES = 96,          /* NVML_DEVICE_NAME_V2_BUFFER_SIZE */
+    NVML_UUID_BYTES = 96,          /* NVML_DEVICE_UUID_V2_BUFFER_SIZE */
+    NVML_VERSION_BYTES = 80,       /* NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE */
+    NVML_MAX_LINKS = 36,           /* NVML_NVLINK_MAX_LINKS */
+    NVML_REMOTE_SWITCH = 2,        /* NVML_NVLINK_DEVICE_TYPE_SWITCH */
+    NVML_FIELD_SPEED_COMMON = 90,  /* NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON */
+    NVML_FIELD_GET_SPEED = 164,    /* NVML_FI_DEV_NVLINK_GET_SPEED, scope: link */
+    NVML_FABRIC_NOT_SUPPORTED = 0, /* NVML_GPU_FABRIC_STATE_... */
+    NVML_FABRIC_NOT_STARTED = 1,
+    NVML_FABRIC_IN_PROGRESS = 2,
+    NVML_FABRIC_COMPLETED = 3,
+    NVML_FABRIC_DEGRADED = 1, /* of the health mask: reduced bandwidth */
+    NVML_FABRIC_HEALTH_BITS = 3,
     NVML_VALUE_DOUBLE = 0,
     NVML_VALUE_UINT = 1,
     NVML_VALUE_ULONG = 2,
@@ -65,33 +71,58 @@ struct nvml_field {
     union nvml_value value;
 };
 
+/* nvmlGpuFabricInfo_t */
+struct nvml_fabric {
+    unsigned char cluster_uuid[16];
+    int status;
+    unsigned int clique_id;
+    unsigned char state;
+};
+
+/* nvmlGpuFabricInfo_v2_t; version: its size, and 2 << 24 */
+struct nvml_fabric_v2 {
+    unsigned int version;
+    unsigned char cluster_uuid[16];
+    int status;
+    unsigned int clique_id;
+    unsigned char state;
+    unsigned int health_mask;
+};
+
 /* X(need, member, symbol, arguments): need 1: without it the library is refused. */
-#define NVML_FUNCTIONS(X)                                                          \
-    X(1, init, nvmlInit_v2, (void))                                                \
-    X(1, shutdown, nvmlShutdown, (void))                                           \
-    X(1, count, nvmlDeviceGetCount_v2, (unsigned *))                               \
-    X(1, handle, nvmlDeviceGetHandleByIndex_v2, (unsigned, struct nvml_device **)) \
-    X(1, name, nvmlDeviceGetName, (struct nvml_device *, char *, unsigned))        \
-    X(1, uuid, nvmlDeviceGetUUID, (struct nvml_device *, char *, unsigned))        \
-    X(1, pci, nvmlDeviceGetPciInfo_v3, (struct nvml_device *, struct nvml_pci *))  \
-    X(1, memory, nvmlDeviceGetMemoryInfo,                                          \
-      (struct nvml_device *, struct nvml_memory *))                                \
-    X(0, driver_version, nvmlSystemGetDriverVersion, (char *, unsigned))           \
-    X(0, capability, nvmlDeviceGetCudaComputeCapability,                           \
-      (struct nvml_device *, int *, int *))                                        \
-    X(0, mig_mode, nvmlDeviceGetMigMode,                                           \
-      (struct nvml_device *, unsigned *, unsigned *))                              \
-    X(0, pcie_generation, nvmlDeviceGetMaxPcieLinkGeneration,                      \
-      (struct nvml_device *, unsigned *))                                          \
-    X(0, pcie_width, nvmlDeviceGetCurrPcieLinkWidth,                               \
-      (struct nvml_device *, unsigned *))                                          \
-    X(0, link_state, nvmlDeviceGetNvLinkState,                                     \
-      (struct nvml_device *, unsigned, int *))                                     \
-    X(0, link_remote, nvmlDeviceGetNvLinkRemotePciInfo_v2,                         \
-      (struct nvml_device *, unsigned, struct nvml_pci *))                         \
-    X(0, link_remote_type, nvmlDeviceGetNvLinkRemoteDeviceType,                    \
-      (struct nvml_device *, unsigned, int *))                                     \
-    X(0, fields, nvmlDeviceGetFieldValues,                                         \
+#define NVML_FUNCTIONS(X)                                                             \
+    X(1, init, nvmlInit_v2, (void))                                                   \
+    X(1, shutdown, nvmlShutdown, (void))                                              \
+    X(1, count, nvmlDeviceGetCount_v2, (unsigned *))                                  \
+    X(1, handle, nvmlDeviceGetHandleByIndex_v2, (unsigned, struct nvml_device **))    \
+    X(1, name, nvmlDeviceGetName, (struct nvml_device *, char *, unsigned))           \
+    X(1, uuid, nvmlDeviceGetUUID, (struct nvml_device *, char *, unsigned))           \
+    X(1, pci, nvmlDeviceGetPciInfo_v3, (struct nvml_device *, struct nvml_pci *))     \
+    X(1, memory, nvmlDeviceGetMemoryInfo,                                             \
+      (struct nvml_device *, struct nvml_memory *))                                   \
+    X(0, driver_version, nvmlSystemGetDriverVersion, (char *, unsigned))              \
+    X(0, capability, nvmlDeviceGetCudaComputeCapability,                              \
+      (struct nvml_device *, int *, int *))                                           \
+    X(0, mig_mode, nvmlDeviceGetMigMode,                                              \
+      (struct nvml_device *, unsigned *, unsigned *))                                 \
+    X(0, mig_max, nvmlDeviceGetMaxMigDeviceCount, (struct nvml_device *, unsigned *)) \
+    X(0, mig_device, nvmlDeviceGetMigDeviceHandleByIndex,                             \
+      (struct nvml_device *, unsigned, struct nvml_device **))                        \
+    X(0, fabric, nvmlDeviceGetGpuFabricInfo,                                          \
+      (struct nvml_device *, struct nvml_fabric *))                                   \
+    X(0, fabric_v2, nvmlDeviceGetGpuFabricInfoV,                                      \
+      (struct nvml_device *, struct nvml_fabric_v2 *))                                \
+    X(0, pcie_generation, nvmlDeviceGetMaxPcieLinkGeneration,                         \
+      (struct nvml_device *, unsigned *))                                             \
+    X(0, pcie_width, nvmlDeviceGetCurrPcieLinkWidth,                                  \
+      (struct nvml_device *, unsigned *))                                             \
+    X(0, link_state, nvmlDeviceGetNvLinkState,                                        \
+      (struct nvml_device *, unsigned, int *))                                        \
+    X(0, link_remote, nvmlDeviceGetNvLinkRemotePciInfo_v2,                            \
+      (struct nvml_device *, unsigned, struct nvml_pci *))                            \
+    X(0, link_remote_type, nvmlDeviceGetNvLinkRemoteDeviceType,                       \
+      (struct nvml_device *, unsigned, int *))                                        \
+    X(0, fields, nvmlDeviceGetFieldValues,                                            \
       (struct nvml_device *, int, struct nvml_field *))
 
 struct nvml {

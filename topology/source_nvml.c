@@ -2,104 +2,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/str.h"
 #include "topology/nvml.h"
+#include "topology/nvml_links.h"
 #include "topology/source.h"
 #include "topology/topology.h"
-
-/* --- NVLink --------------------------------------------------------------------- */
-
-static double field_mbytes(const struct nvml_field *f)
-{
-    switch (f->value_type) {
-    case NVML_VALUE_DOUBLE:
-        return f->value.d;
-    case NVML_VALUE_UINT:
-        return f->value.u;
-    case NVML_VALUE_ULONG:
-        return (double)f->value.ul;
-    case NVML_VALUE_ULLONG:
-        return (double)f->value.ull;
-    default:
-        return -1;
-    }
-}
-
-/* MB/s of one link, one direction; -1 unknown.  Older drivers answer only for all
- * links together. */
-static double link_mbytes(const struct nvml *n, struct nvml_device *d, unsigned link)
-{
-    struct nvml_field f[2] = { { .field_id = NVML_FIELD_GET_SPEED, .scope_id = link },
-                               { .field_id = NVML_FIELD_SPEED_COMMON } };
-
-    if (!n->fields || n->fields(d, 2, f) != NVML_OK)
-        return -1;
-    for (int i = 0; i < 2; i++)
-        if (f[i].status == NVML_OK && field_mbytes(&f[i]) > 0)
-            return field_mbytes(&f[i]);
-    return -1;
-}
-
-/* Who is at the other end: a bus id, or "switch" when it is hidden (virtual
- * machines show ffffffff:..), or "" when the driver does not say. */
-static void link_peer(const struct nvml *n, struct nvml_device *d, unsigned link,
-                      char out[20])
-{
-    struct nvml_pci pci = { 0 };
-    int type = -1;
-
-    out[0] = '\0';
-    if (n->link_remote_type && n->link_remote_type(d, link, &type) != NVML_OK)
-        type = -1;
-    if (n->link_remote && n->link_remote(d, link, &pci) == NVML_OK && pci.bus_id[0] &&
-        strncasecmp(pci.bus_id, "fffffff", 7) != 0)
-        busid_normalise(pci.bus_id, out);
-    else if (type == NVML_REMOTE_SWITCH || strncasecmp(pci.bus_id, "fffffff", 7) == 0)
-        snprintf(out, 20, "switch");
-}
-
-static struct nvlink *link_to(struct gpu *g, const char *peer)
-{
-    struct nvlink *l;
-
-    for (int i = 0; i < g->n_nvlinks; i++)
-        if (str_eq(g->nvlinks[i].peer, peer))
-            return &g->nvlinks[i];
-    l = topology_add_nvlink(g);
-    snprintf(l->peer, sizeof(l->peer), "%s", peer);
-    return l;
-}
-
-static void add_nvlinks(const struct nvml *n, struct nvml_device *d, struct gpu *g)
-{
-    char peer[20];
-
-    g->n_nvlinks = 0;
-    for (unsigned i = 0; n->link_state && i < NVML_MAX_LINKS; i++) {
-        struct nvlink *l;
-        double mbytes;
-        int active = 0;
-
-        if (n->link_state(d, i, &active) != NVML_OK || !active)
-            continue;
-        link_peer(n, d, i, peer);
-        l = link_to(g, peer);
-        mbytes = link_mbytes(n, d, i);
-        /* MB/s until all are summed: whole numbers stay exact */
-        if (l->count++ == 0)
-            l->gbytes_per_s = mbytes;
-        else
-            l->gbytes_per_s =
-                mbytes < 0 || l->gbytes_per_s < 0 ? -1 : l->gbytes_per_s + mbytes;
-    }
-    for (int i = 0; i < g->n_nvlinks; i++)
-        if (g->nvlinks[i].gbytes_per_s > 0)
-            g->nvlinks[i].gbytes_per_s /= 1000;
-}
 
 /* --- one device -------------------------------------------------------------- */
 
@@ -113,6 +23,20 @@ static double pcie_rate(const struct nvml *n, struct nvml_device *d)
         n->pcie_width(d, &width) != NVML_OK || generation > 6 || width > 32)
         return -1;
     return pcie_gbytes_per_s(speed[generation], (int)width);
+}
+
+/* MIG devices of a GPU; handles of those that are not made are NOT_FOUND. */
+static int count_instances(const struct nvml *n, struct nvml_device *d)
+{
+    struct nvml_device *instance;
+    unsigned most = 0;
+    int count = 0;
+
+    if (!n->mig_max || !n->mig_device || n->mig_max(d, &most) != NVML_OK || most > 64)
+        return -1;
+    for (unsigned i = 0; i < most; i++)
+        count += n->mig_device(d, i, &instance) == NVML_OK;
+    return count;
 }
 
 static void describe(const struct nvml *n, struct nvml_device *d, struct gpu *g)
@@ -132,9 +56,10 @@ static void describe(const struct nvml *n, struct nvml_device *d, struct gpu *g)
     if (n->capability && n->capability(d, &major, &minor) == NVML_OK)
         g->sm = major * 10 + minor;
     g->mig = n->mig_mode && n->mig_mode(d, &mig, &pending) == NVML_OK ? (int)mig : -1;
+    g->mig_instances = g->mig == 1 ? count_instances(n, d) : -1;
     if (rate > 0)
         g->pcie_gbytes_per_s = rate;
-    add_nvlinks(n, d, g);
+    nvml_add_links(n, d, g);
 }
 
 static struct gpu *gpu_at(struct node *n, const char *busid)
@@ -166,6 +91,7 @@ static int add_device(const struct nvml *n, struct node *node, unsigned index,
     g = gpu_at(node, busid);
     g->index = (int)index;
     describe(n, d, g);
+    nvml_add_fabric(n, d, node, g);
     return 0;
 }
 
@@ -181,6 +107,7 @@ static int is_seen(const char (*seen)[20], unsigned count, const char *busid)
 static void drop_unseen(struct topology *t, const char (*seen)[20], unsigned count)
 {
     struct node *n = &t->nodes[0];
+    char object[96];
     int kept = 0;
 
     for (int i = 0; i < n->n_gpus; i++) {
@@ -188,7 +115,8 @@ static void drop_unseen(struct topology *t, const char (*seen)[20], unsigned cou
             n->gpus[kept++] = n->gpus[i];
             continue;
         }
-        topology_find(t, SEVERITY_WARN, n->gpus[i].busid,
+        snprintf(object, sizeof(object), "%.60s %s", n->name, n->gpus[i].busid);
+        topology_find(t, SEVERITY_WARN, object,
                       "a GPU on the PCI bus that the driver does not show, so it is "
                       "left out: it belongs to another job or container, or it has "
                       "failed (dmesg names its Xid)");
@@ -201,7 +129,7 @@ enum { MAX_GPUS = 64 };
 
 static int add_all(const struct nvml *n, struct topology *t, struct err *err)
 {
-    char seen[MAX_GPUS][20];
+    char seen[MAX_GPUS][20], version[NVML_VERSION_BYTES];
     unsigned count = 0;
     int status = n->count(&count);
 
@@ -211,6 +139,8 @@ static int add_all(const struct nvml *n, struct topology *t, struct err *err)
     if (count > MAX_GPUS)
         return err_set(err, ERR_SYSTEM, "NVML counts %u GPUs, at most %d are read",
                        count, MAX_GPUS);
+    if (n->driver_version && n->driver_version(version, sizeof(version)) == NVML_OK)
+        snprintf(t->nodes[0].driver, sizeof(t->nodes[0].driver), "%.31s", version);
     for (unsigned i = 0; i < count; i++)
         if (add_device(n, &t->nodes[0], i, seen[i], err) < 0)
             return -1;

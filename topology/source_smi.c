@@ -1,4 +1,4 @@
-/* What nvidia-smi prints: the matrix of `topo -m`, or the links of `nvlink --status`.
+/* What nvidia-smi prints: the matrix of `topo -m`, or a list of GPUs (smi_list.h).
  * Spellings differ by driver and by what a paste left of the tabs (case A03): only the
  * words of a line count, not its blanks. */
 #include <ctype.h>
@@ -12,6 +12,7 @@
 #include "recipes/yaml.h"
 #include "topology/cpulist.h"
 #include "topology/nearest.h"
+#include "topology/smi_list.h"
 #include "topology/source.h"
 #include "topology/topology.h"
 
@@ -279,6 +280,13 @@ static void add_numa(struct node *n, int id, const char *cpus)
     snprintf(m->cpus, sizeof(m->cpus), "%s", cpus);
 }
 
+static const char *meet_word(enum meet m)
+{
+    static const char *const words[] = { "", "", "PIX", "PXB", "PHB", "NODE", "SYS" };
+
+    return words[m];
+}
+
 /* All NICs of the matrix, then each GPU with its links and nearest NIC.  A NIC across
  * the NUMA boundary (SYS) is not near. */
 static void build_devices(const struct matrix *m, struct node *n)
@@ -304,93 +312,26 @@ static void build_devices(const struct matrix *m, struct node *n)
         for (int k = 0; k < n->n_nics; k++)
             near[k] = MEET_SYS - (int)m->cell[i * m->n + nic_column[k]].meet;
         g->nic = nearest_pick(n, near);
+        if (g->nic >= 0)
+            snprintf(g->nic_path, sizeof(g->nic_path), "%s",
+                     meet_word(m->cell[i * m->n + nic_column[g->nic]].meet));
     }
-}
-
-/* --- nvidia-smi nvlink --status ------------------------------------------------ */
-
-/* "GPU 0: NVIDIA H200 (UUID: GPU-...)" */
-static int read_status_gpu(const char *line, struct node *n)
-{
-    char *end;
-    const char *name, *open;
-    struct gpu *g;
-    long index;
-
-    if (strncmp(line, "GPU ", 4) != 0)
-        return 0;
-    index = strtol(line + 4, &end, 10);
-    if (end == line + 4 || *end != ':' || index < 0 || index >= MAX_DEVICES)
-        return 0;
-    name = end + 1 + strspn(end + 1, " ");
-    open = strstr(name, " (UUID: ");
-    g = topology_add_gpu(n);
-    g->index = (int)index;
-    if (!open)
-        open = name + strlen(name);
-    else
-        snprintf(g->uuid, sizeof(g->uuid), "%.*s", (int)strcspn(open + 8, ")"),
-                 open + 8);
-    snprintf(g->name, sizeof(g->name), "%.*s", (int)(open - name), name);
-    return 1;
-}
-
-/* "Link 3: 26.562 GB/s" or "Link 3: <inactive>" */
-static void read_status_link(const char *line, struct gpu *g)
-{
-    const char *at = line + strspn(line, " \t"), *colon = strchr(at, ':');
-    double rate;
-    char *end;
-
-    if (strncmp(at, "Link ", 5) != 0 || !colon)
-        return;
-    rate = strtod(colon + 1, &end);
-    if (end == colon + 1 || strncmp(end, " GB/s", 5) != 0 || !(rate > 0 && rate < 1e6))
-        return;
-    if (g->n_nvlinks == 0)
-        topology_add_nvlink(g)->gbytes_per_s = 0;
-    g->nvlinks[0].count++;
-    g->nvlinks[0].gbytes_per_s += rate;
-}
-
-static void read_status(char *text, struct node *n)
-{
-    char *line, *rest = text;
-
-    while ((line = strsep(&rest, "\n"))) {
-        line[strcspn(line, "\r")] = '\0';
-        if (!read_status_gpu(line, n) && n->n_gpus)
-            read_status_link(line, &n->gpus[n->n_gpus - 1]);
-    }
-}
-
-static int is_status(const char *text)
-{
-    const char *at = text;
-
-    while (at && strncmp(at, "GPU ", 4) != 0) {
-        at = strchr(at, '\n');
-        at = at ? at + 1 : NULL;
-    }
-    return at && isdigit((unsigned char)at[4]);
 }
 
 /* --- the file ------------------------------------------------------------------- */
 
-static int read_text(char *text, const char *where, struct node *n, struct err *err)
+static int read_text(char *text, const char *where, struct topology *t, struct err *err)
 {
     struct matrix *m;
     int rc;
 
-    if (is_status(text)) {
-        read_status(text, n);
+    if (smi_list_read(text, t))
         return 0;
-    }
     m = xcalloc(1, sizeof(*m));
     m->where = where;
     rc = read_matrix(m, text, err);
     if (rc == 0)
-        build_devices(m, n);
+        build_devices(m, &t->nodes[0]);
     free(m->cell);
     free(m);
     return rc;
@@ -401,7 +342,7 @@ int topology_from_smi_text(const char *text, size_t len, const char *where,
 {
     struct topology *t;
     char *copy;
-    int rc, status;
+    int rc, matrix;
 
     if (memchr(text, '\0', len))
         return err_set(err, ERR_USAGE, "%s: holds NUL bytes, so it is no text", where);
@@ -409,8 +350,8 @@ int topology_from_smi_text(const char *text, size_t len, const char *where,
     strip_escapes(copy);
     t = topology_new("smi", 1);
     snprintf(t->nodes[0].name, sizeof(t->nodes[0].name), TOPOLOGY_UNNAMED);
-    status = is_status(copy);
-    rc = read_text(copy, where, &t->nodes[0], err);
+    matrix = !smi_list_is(copy);
+    rc = read_text(copy, where, t, err);
     free(copy);
     if (rc == 0 && topology_validate(t, err) < 0)
         rc = err_wrap(err, "%s", where);
@@ -419,7 +360,7 @@ int topology_from_smi_text(const char *text, size_t len, const char *where,
         return -1;
     }
     topology_inspect(t);
-    if (!status)
+    if (matrix)
         topology_inspect_affinity(t);
     *out = t;
     return 0;

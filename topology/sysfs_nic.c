@@ -109,7 +109,9 @@ static int listed(const struct node *n, const char *busid)
 static void add_ethernet(const struct sysfs *s, struct node *n, const char *name)
 {
     char link[128], state[32];
-    struct nic c = { .up = -1, .numa = -1, .rail = -1, .leaf = -1, .port = -1 };
+    struct nic c = {
+        .up = -1, .numa = -1, .rail = -1, .plane = -1, .gid = -1, .leaf = -1, .port = -1
+    };
     long mbits;
 
     snprintf(link, sizeof(link), "/sys/class/net/%.31s", name);

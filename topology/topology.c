@@ -12,7 +12,7 @@ static void node_init(struct node *n)
 {
     n->sockets = n->cores = n->threads = -1;
     n->memory_bytes = -1;
-    n->leaf = n->slots = n->cpu_family = n->cpu_version = -1;
+    n->leaf = n->slots = n->cpu_family = n->cpu_version = n->nvswitches = -1;
 }
 
 struct topology *topology_new(const char *source, int n_nodes)
@@ -52,7 +52,7 @@ struct gpu *topology_add_gpu(struct node *n)
     struct gpu *g = grow(&n->gpus, &n->n_gpus, sizeof(*g));
 
     g->index = n->n_gpus - 1;
-    g->sm = g->numa = g->mig = g->gdr = g->nic = -1;
+    g->sm = g->numa = g->mig = g->mig_instances = g->gdr = g->nic = -1;
     g->memory_bytes = -1;
     g->pcie_gbytes_per_s = -1;
     return g;
@@ -62,7 +62,7 @@ struct nic *topology_add_nic(struct node *n)
 {
     struct nic *c = grow(&n->nics, &n->n_nics, sizeof(*c));
 
-    c->up = c->numa = c->rail = c->leaf = c->port = -1;
+    c->up = c->numa = c->rail = c->leaf = c->plane = c->gid = c->port = -1;
     c->gbits_per_s = -1;
     return c;
 }
@@ -116,6 +116,25 @@ void topology_find(struct topology *t, enum severity s, const char *object,
     va_start(ap, fmt);
     f->text = xvasprintf(fmt, ap);
     va_end(ap);
+}
+
+void topology_find_once(struct topology *t, enum severity s, const char *object,
+                        const char *fmt, ...)
+{
+    int there = 0;
+    char *text;
+    va_list ap;
+
+    va_start(ap, fmt);
+    text = xvasprintf(fmt, ap);
+    va_end(ap);
+    for (int i = 0; i < t->n_findings && !there; i++)
+        there = strncmp(t->findings[i].object, object,
+                        sizeof(t->findings[i].object) - 1) == 0 &&
+                strcmp(t->findings[i].text, text) == 0;
+    if (!there)
+        topology_find(t, s, object, "%s", text);
+    free(text);
 }
 
 static void node_release(struct node *n)

@@ -38,9 +38,14 @@ struct gpu {
     int numa;                 /* -1 unknown */
     int64_t memory_bytes;     /* -1 unknown */
     double pcie_gbytes_per_s; /* one direction; -1 unknown */
-    int mig; /* 1: MIG on (not usable whole); 0 off; -1 not capable/unknown */
-    int gdr; /* NCCL found that NICs reach its memory: 1, 0; -1 unknown */
-    int nic; /* nearest compute NIC, index into node.nics; -1 none/unknown */
+    int mig;           /* 1: MIG on (not usable whole); 0 off; -1 not capable/unknown */
+    int gdr;           /* NCCL found that NICs reach its memory: 1, 0; -1 unknown */
+    int mig_instances; /* of a GPU with MIG on; -1 unknown */
+    int nic;           /* nearest compute NIC, index into node.nics; -1 none/unknown */
+    char nic_path[8];  /* to it, in nvidia-smi's words: PIX PXB PHB NODE SYS */
+    char fabric[16]; /* what the fabric manager made of it: "completed", "in progress",
+                            "not started", "none" (needs none), "degraded" */
+    char links_down[64]; /* NVLinks that it has and that are not up, "3,5" */
     int n_nvlinks;
     struct nvlink *nvlinks;
 };
@@ -57,6 +62,9 @@ struct nic {
     int up; /* 1, 0; -1 unknown */
     int numa;
     int rail;           /* -1 unknown */
+    int plane;          /* of several fabrics that no link joins; -1 one, or unknown */
+    int gid;            /* index of the RoCE v2 GID that routes; -1 none/unknown */
+    char why[64];       /* why it is not one of the compute set; "" it may be */
     double gbits_per_s; /* port rate; -1 unknown */
     int leaf;           /* index into fabric.switches; -1 unknown */
 };
@@ -97,6 +105,8 @@ struct node {
     int slots;     /* ranks that whoever gave the node wants there; -1 not said */
     int set_aside; /* enum set_aside: placements leave it out; never saved */
     char nvlink_domain[64]; /* "ClusterUUID.CliqueId"; "" unknown */
+    char driver[32];        /* version of the GPUs' driver; "" unknown */
+    int nvswitches;         /* that its PCI bus shows; -1 unknown */
     int n_numas, n_pcis, n_gpus, n_nics;
     struct numa *numas;
     struct pci *pcis; /* empty where nobody looked */
@@ -203,9 +213,15 @@ struct fabric_link *topology_add_link(struct topology *t);
 void topology_find(struct topology *t, enum severity s, const char *object,
                    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* Findings that need no more than the model itself: unequal NVLink counts among
- * like GPUs, MIG, compute ports that are down; and, for sources that could have known
- * it, devices whose NUMA node is unknown. */
+/* As topology_find(), but once: a finding that t has (a saved topology brings its own)
+ * is not added again. */
+void topology_find_once(struct topology *t, enum severity s, const char *object,
+                        const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+/* Findings of each node by itself: NVLinks that are missing beside like GPUs or against
+ * the model, a fabric manager that is not ready, MIG, compute ports that are down, NICs
+ * far from their GPU; and, for sources that could have known it, devices whose NUMA
+ * node is unknown.  May be called again when more is known. */
 void topology_inspect(struct topology *t);
 void topology_inspect_affinity(struct topology *t);
 

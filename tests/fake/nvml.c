@@ -5,7 +5,11 @@
  *   unloaded   nvmlInit: driver not loaded        mismatch  nvmlInit: version mismatch
  *   mig        MIG is on on GPU 0                 links     GPU 1: links 3 and 5 down
  *   pair       bonded to each other, no switch    one       only GPU 0 is shown
- *   old        no per-link speed field            mute      nothing optional answers */
+ *   old        no per-link speed field            mute      nothing optional answers
+ *   waits      GPU 0: fabric manager in progress  rack      one clique of a rack
+ *   hurt       as rack, with reduced bandwidth    oldrack   as rack, only the old call
+ *   slices     MIG is on on GPU 0, with two instances
+ *   short      links 16 and 17 down on both       dark      all links down on both */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,8 +154,77 @@ nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t d, unsigned int *now,
 nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t d, unsigned int *now,
                                   unsigned int *pending)
 {
-    *now = *pending = story("mig") && d->index == 0;
+    *now = *pending = (story("mig") || story("slices")) && d->index == 0;
     return story("mute") ? NOT_SUPPORTED : 0;
+}
+
+nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t d, unsigned int *n);
+nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t d, unsigned int *n)
+{
+    (void)d;
+    *n = 7;
+    return 0;
+}
+
+nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t d, unsigned int i,
+                                                 nvmlDevice_t *out);
+nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t d, unsigned int i,
+                                                 nvmlDevice_t *out)
+{
+    *out = d;
+    return story("slices") && (i == 0 || i == 3) ? 0 : 6; /* NVML_ERROR_NOT_FOUND */
+}
+
+/* State: 0 not supported, 2 in progress, 3 completed. */
+static int fabric_state(nvmlDevice_t d)
+{
+    if (story("waits"))
+        return d->index == 0 ? 2 : 3;
+    return story("rack") || story("hurt") || story("oldrack") ? 3 : 0;
+}
+
+typedef struct {
+    unsigned char clusterUuid[16];
+    nvmlReturn_t status;
+    unsigned int cliqueId;
+    unsigned char state;
+} nvmlGpuFabricInfo_t;
+
+nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t d, nvmlGpuFabricInfo_t *f);
+nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t d, nvmlGpuFabricInfo_t *f)
+{
+    memset(f, 0, sizeof(*f));
+    f->state = (unsigned char)fabric_state(d);
+    if (!story("waits"))
+        memset(f->clusterUuid, 0x11, f->state == 3 ? sizeof(f->clusterUuid) : 0);
+    f->cliqueId = 7;
+    return story("mute") ? NOT_SUPPORTED : 0;
+}
+
+typedef struct {
+    unsigned int version;
+    unsigned char clusterUuid[16];
+    nvmlReturn_t status;
+    unsigned int cliqueId;
+    unsigned char state;
+    unsigned int healthMask;
+} nvmlGpuFabricInfo_v2_t;
+
+nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t d, nvmlGpuFabricInfo_v2_t *f);
+nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t d, nvmlGpuFabricInfo_v2_t *f)
+{
+    nvmlGpuFabricInfo_t old;
+
+    if (f->version != (sizeof(*f) | 2U << 24))
+        return INVALID_ARGUMENT;
+    if (story("oldrack") || nvmlDeviceGetGpuFabricInfo(d, &old) != 0)
+        return NOT_SUPPORTED;
+    memcpy(f->clusterUuid, old.clusterUuid, sizeof(old.clusterUuid));
+    f->status = 0;
+    f->cliqueId = old.cliqueId;
+    f->state = old.state;
+    f->healthMask = story("hurt") && d->index == 1 ? 1 : 2;
+    return 0;
 }
 
 nvmlReturn_t nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t d, unsigned int *gen);
@@ -175,7 +248,8 @@ nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t d, unsigned int link, int *ac
 {
     if (link >= LINKS)
         return INVALID_ARGUMENT;
-    *active = !(story("links") && d->index == 1 && (link == 3 || link == 5));
+    *active = !(story("links") && d->index == 1 && (link == 3 || link == 5)) &&
+              !(story("short") && link > 15) && !story("dark");
     return story("mute") ? NOT_SUPPORTED : 0;
 }
 

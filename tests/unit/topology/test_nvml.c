@@ -119,6 +119,82 @@ static void test_driver_that_fails(void **state)
     dlclose(fake);
 }
 
+/* A10: the fabric manager is not ready with one GPU; no NVSwitch, nothing to say. */
+static void test_fabric_a10(void **state)
+{
+    struct topology *t = tell("waits");
+
+    (void)state;
+    assert_string_equal(t->nodes[0].gpus[0].fabric, "in progress");
+    assert_string_equal(t->nodes[0].gpus[1].fabric, "completed");
+    assert_true(tree_found(t, SEVERITY_FAIL, "gpu 0", "0000:00:06.0"));
+    assert_true(tree_found(t, SEVERITY_FAIL, "gpu 0", "error 802"));
+    assert_int_equal(t->n_findings, 1);
+    assert_string_equal(t->nodes[0].nvlink_domain, ""); /* all zero: its own */
+    topology_free(t);
+
+    t = tell("");
+    assert_string_equal(t->nodes[0].gpus[0].fabric, "none");
+    assert_string_equal(t->nodes[0].driver, "580.159.03");
+    assert_int_equal(t->n_findings, 0);
+    topology_free(t);
+
+    t = tell("mute");
+    assert_string_equal(t->nodes[0].gpus[0].fabric, "");
+    topology_free(t);
+}
+
+/* The NVLink domain is UUID.clique, from either call; its health is told. */
+static void test_fabric_domain(void **state)
+{
+    static const char *const stories[] = { "rack", "oldrack", "hurt" };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(stories); i++) {
+        struct topology *t = tell(stories[i]);
+        assert_string_equal(t->nodes[0].nvlink_domain,
+                            "11111111-1111-1111-1111-111111111111.7");
+        assert_int_equal(t->n_findings, i == 2);
+        if (i == 2)
+            assert_true(tree_found(t, SEVERITY_FAIL, "gpu 1", "reduced bandwidth"));
+        topology_free(t);
+    }
+}
+
+/* All GPUs of the node are short alike: their model tells (H200: 18). */
+static void test_links_against_model(void **state)
+{
+    struct topology *t = tell("short");
+
+    (void)state;
+    assert_string_equal(t->nodes[0].gpus[1].links_down, "16-17");
+    for (int i = 0; i < 2; i++)
+        assert_true(tree_found(t, SEVERITY_FAIL, i ? "gpu 1" : "gpu 0",
+                               "16 of 18 NVLinks are up: NVIDIA H200 has 18 (2 short, "
+                               "link 16-17 down)"));
+    topology_free(t);
+
+    t = tell("dark");
+    assert_true(tree_found(t, SEVERITY_FAIL, "gpu 0", "0 of 18 NVLinks are up"));
+    topology_free(t);
+}
+
+/* A12: on without an instance, and with some. */
+static void test_mig_instances_a12(void **state)
+{
+    struct topology *t = tell("mig");
+
+    (void)state;
+    assert_int_equal(t->nodes[0].gpus[0].mig_instances, 0);
+    assert_true(tree_found(t, SEVERITY_WARN, "gpu 0", "MIG is on without an instance"));
+    assert_int_equal(t->nodes[0].gpus[1].mig_instances, -1);
+    topology_free(t);
+    t = tell("slices");
+    assert_int_equal(t->nodes[0].gpus[0].mig_instances, 2);
+    assert_true(tree_found(t, SEVERITY_WARN, "gpu 0", "MIG is on, so no rank"));
+    topology_free(t);
+}
+
 /* What sysfs found and what NVML shows become one; what NVML does not show goes. */
 static void test_joins_sysfs(void **state)
 {
@@ -149,9 +225,15 @@ static void test_joins_sysfs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_without_driver), cmocka_unit_test(test_two_h200),
-        cmocka_unit_test(test_other_stories),  cmocka_unit_test(test_driver_that_fails),
+        cmocka_unit_test(test_without_driver),
+        cmocka_unit_test(test_two_h200),
+        cmocka_unit_test(test_other_stories),
+        cmocka_unit_test(test_driver_that_fails),
         cmocka_unit_test(test_joins_sysfs),
+        cmocka_unit_test(test_fabric_a10),
+        cmocka_unit_test(test_fabric_domain),
+        cmocka_unit_test(test_links_against_model),
+        cmocka_unit_test(test_mig_instances_a12),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

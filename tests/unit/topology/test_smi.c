@@ -80,6 +80,75 @@ static void test_links_a01_a02(void **state)
     topology_free(t);
 }
 
+/* A02: the same board, taken for an SXM one. */
+static void test_other_board_a02(void **state)
+{
+    struct topology *t = load("a02_nvlink_s_h100nvl.txt");
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(t->nodes[0].gpus[i].links_down, "4-5,10-11,16-17");
+        snprintf(t->nodes[0].gpus[i].name, 64, "NVIDIA H100 80GB HBM3");
+    }
+    topology_inspect(t);
+    assert_true(tree_found(t, SEVERITY_FAIL, "gpu 1", "12 of 18 NVLinks are up"));
+    assert_int_equal(t->n_findings, 2);
+    topology_free(t);
+}
+
+static void test_fabric_a10(void **state)
+{
+    struct topology *t = load("a10_fabric_inprogress.txt");
+
+    (void)state;
+    assert_int_equal(t->nodes[0].n_gpus, 2);
+    assert_string_equal(t->nodes[0].gpus[1].busid, "0000:2a:00.0");
+    assert_true(tree_found(t, SEVERITY_FAIL, "gpu 0", "0000:18:00.0"));
+    assert_true(tree_found(t, SEVERITY_FAIL, "gpu 0", "in progress"));
+    assert_true(tree_found(t, SEVERITY_FAIL, "gpu 0", "fabric manager"));
+    assert_int_equal(t->n_findings, 1);
+    topology_free(t);
+    t = load("a10_fabric_none.txt");
+    assert_string_equal(t->nodes[0].gpus[0].fabric, "none");
+    assert_int_equal(t->n_findings, 0);
+    topology_free(t);
+}
+
+/* MIG mode and the list of devices together tell that GPU 2 has none. */
+static void test_mig_a12(void **state)
+{
+    struct topology *t = load("a12_mig_mode.csv"), *list = load("a12_mig_L.txt");
+    static const int mig[] = { 1, 0, 1, -1 };
+    struct err err = ERR_INIT;
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(t->nodes[0].gpus[i].mig, mig[i]);
+    assert_true(tree_found(t, SEVERITY_WARN, "gpu 0", "MIG is on"));
+    assert_true(tree_found(t, SEVERITY_WARN, "gpu 2", "MIG is on"));
+    assert_int_equal(t->n_findings, 2);
+    assert_ok(topology_merge(t, list, &err), &err);
+    assert_int_equal(t->nodes[0].n_gpus, 4);
+    assert_int_equal(t->nodes[0].gpus[0].mig_instances, 2);
+    assert_string_equal(t->nodes[0].gpus[3].name, "NVIDIA H100 80GB HBM3");
+    topology_free(t);
+    topology_free(list);
+}
+
+static void test_pcie_d07(void **state)
+{
+    struct topology *t = load("d07_pcie.csv");
+
+    (void)state;
+    assert_int_equal(t->nodes[0].n_gpus, 6);
+    assert_true(tree_found(t, SEVERITY_NOTE, "gpu 1", "Gen1 of Gen5 while it idles"));
+    assert_true(tree_found(t, SEVERITY_FAIL, "gpu 2", "8 of 16 lanes"));
+    assert_true(tree_found(t, SEVERITY_FAIL, "gpu 3", "Gen3 of Gen5 under load"));
+    assert_true(tree_found(t, SEVERITY_WARN, "gpu 4", "Gen4 at most, its like Gen5"));
+    assert_int_equal(t->n_findings, 4); /* nothing of 0, and of 5 nothing is known */
+    topology_free(t);
+}
+
 static void test_recorded(void **state)
 {
     struct topology *t = load("recorded/smi_topo_2xh200.txt");
@@ -208,7 +277,9 @@ static void test_refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pair_down_a01), cmocka_unit_test(test_links_a01_a02),
+        cmocka_unit_test(test_pair_down_a01), cmocka_unit_test(test_other_board_a02),
+        cmocka_unit_test(test_fabric_a10),    cmocka_unit_test(test_mig_a12),
+        cmocka_unit_test(test_pcie_d07),      cmocka_unit_test(test_links_a01_a02),
         cmocka_unit_test(test_recorded),      cmocka_unit_test(test_spellings_a03),
         cmocka_unit_test(test_islands_a06),   cmocka_unit_test(test_switches),
         cmocka_unit_test(test_refuses),
