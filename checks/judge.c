@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "checks/catalogue.h"
 #include "checks/target.h"
+#include "topology/cost.h"
 #include "topology/place.h"
 
 /* A port passes at this share of its rate (formats.md 7: 380 of 400 and 360 of 400
@@ -110,21 +111,20 @@ static struct target target_of(const struct judge *j, const struct measures *all
                                const struct measure *m)
 {
     struct target none = { NAN, 0, NAN, "" };
-    int *group, n = 0;
+    struct cost_groups g;
+    int *rank;
 
     if (str_eq(m->device, "cpu"))
         return target_memory(m->name, m->ranks, slowest_copy(all));
     if (!j->placement || !j->topology || m->first < 0 ||
         m->first >= j->placement->world)
         return none;
-    group = xcalloc((size_t)j->placement->world, sizeof(*group));
-    n = str_eq(m->group, "shard")
-            ? placement_shard_group(j->placement, m->first, group)
-            : placement_replicate_group(j->placement, m->first, group);
-    if (n == m->ranks)
-        none = target_model(m->name, group, n, m->bytes, j->in_switch, j->placement,
+    g = str_eq(m->group, "shard") ? cost_shard_groups(j->placement, &rank)
+                                  : cost_replicate_groups(j->placement, &rank);
+    if (g.size == m->ranks)
+        none = target_model(m->name, &g, m->bytes, j->in_switch, j->placement,
                             j->topology);
-    free(group);
+    free(rank);
     return none;
 }
 

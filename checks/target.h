@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+struct cost_groups;
 struct measure;
 struct placement;
 struct topology;
@@ -13,7 +14,7 @@ struct target {
     double expected; /* bus bandwidth, GB/s; NaN: there is no way to know */
     double floor;    /* share of it that passes */
     double ceiling;  /* above it the measurement is wrong; NaN none */
-    char from[96];   /* the reasoning, for the verdict */
+    char from[400];  /* the reasoning, for the verdict */
 };
 
 /* CPU ranks of one machine.  copy_gbytes: what a rank copies a second while all
@@ -25,10 +26,11 @@ struct target {
  * each times S / copy_gbytes.  The floor leaves room for ranks that share cores. */
 struct target target_memory(const char *op, int ranks, double copy_gbytes);
 
-/* Any group by the cost model on a placement and its topology (cost.h).
+/* The groups of one axis, which are measured at the same time, by the cost model on a
+ * placement and its topology (cost.h); unknown where that is.
  * in_switch: reductions happen in the switch (NVLS), so a GPU sends S(n+1)/n and
  * the bus bandwidth of all_reduce may reach link x 2(n-1)/(n+1) (case D02). */
-struct target target_model(const char *op, const int *group, int ranks, int64_t bytes,
+struct target target_model(const char *op, const struct cost_groups *g, int64_t bytes,
                            int in_switch, const struct placement *p,
                            const struct topology *t);
 

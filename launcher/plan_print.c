@@ -123,13 +123,36 @@ static void print_memory(const struct plan *p, FILE *fp)
         fprintf(fp, "  the device's size is unknown\n");
 }
 
+/* "nvlink 12.3 GiB, nic 1.2 GiB": what crosses links of each tier, all groups. */
+static void add_tiers(const struct cost *c, struct str *out)
+{
+    char text[32];
+
+    for (int i = 0; i < N_COST_TIERS; i++)
+        if (c->bytes[i] > 0)
+            str_addf(out, "%s%s %s", out->len ? ", " : "",
+                     cost_tier_name((enum cost_tier)i),
+                     say_bytes((int64_t)c->bytes[i], text));
+}
+
 static void print_cost(const char *what, const struct cost *c, int64_t bytes, FILE *fp)
 {
-    if (strcmp(c->tier, "self") == 0)
+    double mib = (double)bytes / (1 << 20);
+    struct str tiers = STR_INIT;
+
+    add_tiers(c, &tiers);
+    if (c->limit == COST_SELF)
         fprintf(fp, "  %-14s of a layer: none, groups of one\n", what);
+    else if (c->limit == COST_UNKNOWN)
+        fprintf(fp, "  %-14s of a layer: %.1f MiB in unknown time: %s\n", what, mib,
+                c->object);
     else
-        fprintf(fp, "  %-14s of a layer: %.1f MiB in %.3f ms at %.1f GB/s (%s)\n", what,
-                (double)bytes / (1 << 20), 1e3 * c->seconds, c->gbytes_per_s, c->tier);
+        fprintf(fp,
+                "  %-14s of a layer: %.1f MiB in %.3f ms at %.1f GB/s (%s), %s%s%s\n"
+                "                 limit: %s\n                 crossing: %s\n",
+                what, mib, 1e3 * c->seconds, c->gbytes_per_s, c->tier, c->algorithm,
+                c->protocol[0] ? " " : "", c->protocol, c->object, tiers.text);
+    str_release(&tiers);
 }
 
 static void print_assumed(const struct prediction *x, FILE *fp)
@@ -137,7 +160,7 @@ static void print_assumed(const struct prediction *x, FILE *fp)
     char text[32];
 
     fprintf(fp,
-            "  assumed: %.2f of a peak of %s/s%s, memory at %.0f GB/s, ring costs; a "
+            "  assumed: %.2f of a peak of %s/s%s, memory at %.0f GB/s; a "
             "layer's communication hides behind its compute\n",
             x->assumed.efficiency, say_flops(x->assumed.peak_flops, text),
             x->peak_known ? "" : " (a guess: none is published)",
@@ -158,12 +181,16 @@ static void print_predicted(const struct plan *p, FILE *fp)
                 x->mfu_causal);
     fprintf(fp,
             "\n  step %.4f s = compute %.4f + exposed communication %.4f + optimizer "
-            "%.4f\n  layer: forward %.3f ms, backward %.3f ms\n",
-            x->step_s, x->compute_s, x->exposed_s, x->optimizer_s,
-            1e3 * x->layer_forward_s, 1e3 * x->layer_backward_s);
+            "%.4f\n  exposed: %.4f s of shard groups, %.4f s of replicate groups\n"
+            "  layer: forward %.3f ms, backward %.3f ms\n",
+            x->step_s, x->compute_s, x->exposed_s, x->optimizer_s, x->exposed_shard_s,
+            x->exposed_replicate_s, 1e3 * x->layer_forward_s,
+            1e3 * x->layer_backward_s);
     print_cost("all_gather", &x->gather, x->gather_bytes, fp);
     print_cost("reduce_scatter", &x->scatter, x->scatter_bytes, fp);
     print_cost("all_reduce", &x->replica, x->replica_bytes, fp);
+    if (x->missing[0])
+        fprintf(fp, "  not counted: %s\n", x->missing);
     print_assumed(x, fp);
 }
 

@@ -1,6 +1,7 @@
 #include "launcher/predict.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,26 +75,6 @@ static void assume(const struct topology *t, const struct placement *p,
 
 /* --- communication ---------------------------------------------------------------- */
 
-typedef int group_fn(const struct placement *, int, int *);
-
-/* The slowest group of a kind; `first` steps through one rank of each group. */
-static struct cost slowest(enum collective c, int64_t bytes, group_fn *get, int groups,
-                           int first, const struct placement *p,
-                           const struct topology *t)
-{
-    int *group = xcalloc((size_t)p->world, sizeof(*group));
-    struct cost worst = { .tier = "self" };
-
-    for (int i = 0; i < groups; i++) {
-        int n = get(p, i * first, group);
-        struct cost cost = cost_collective(c, bytes, group, n, p, t);
-        if (cost.seconds > worst.seconds)
-            worst = cost;
-    }
-    free(group);
-    return worst;
-}
-
 struct units {
     int64_t embedding, layer, head; /* parameters */
 };
@@ -122,18 +103,40 @@ struct comm {
     struct cost gather, scatter, replica;
 };
 
-static struct comm comm_of(struct bytes b, const struct placement *p,
-                           const struct topology *t)
-{
-    int shards = p->shard_degree, replicas = p->replicate_degree;
+/* Whose collectives are predicted; all groups of an axis run one at the same time. */
+struct mesh {
+    const struct placement *p;
+    const struct topology *t;
+    struct cost_model *model;
+    int *shard_rank, *replicate_rank;
+    struct cost_groups shard, replicate;
+};
 
+static struct mesh mesh_open(const struct placement *p, const struct topology *t)
+{
+    struct mesh m = { .p = p, .t = t, .model = cost_model_new(t) };
+
+    m.shard = cost_shard_groups(p, &m.shard_rank);
+    m.replicate = cost_replicate_groups(p, &m.replicate_rank);
+    return m;
+}
+
+static void mesh_close(struct mesh *m)
+{
+    cost_model_free(m->model);
+    free(m->shard_rank);
+    free(m->replicate_rank);
+}
+
+static struct comm comm_of(struct bytes b, const struct mesh *m)
+{
     return (struct comm){
-        slowest(COLLECTIVE_ALL_GATHER, b.gather, placement_shard_group, replicas,
-                shards, p, t),
-        slowest(COLLECTIVE_REDUCE_SCATTER, b.scatter, placement_shard_group, replicas,
-                shards, p, t),
-        slowest(COLLECTIVE_ALL_REDUCE, b.replica, placement_replicate_group, shards, 1,
-                p, t),
+        cost_concurrent(COLLECTIVE_ALL_GATHER, b.gather, &m->shard, m->p, m->t,
+                        m->model),
+        cost_concurrent(COLLECTIVE_REDUCE_SCATTER, b.scatter, &m->shard, m->p, m->t,
+                        m->model),
+        cost_concurrent(COLLECTIVE_ALL_REDUCE, b.replica, &m->replicate, m->p, m->t,
+                        m->model),
     };
 }
 
@@ -161,6 +164,12 @@ static struct work work_of(const struct recipe *r)
     return w;
 }
 
+/* Time that is not known does not count; predict_make() keeps what is missing. */
+static double known_s(const struct cost *c)
+{
+    return isnan(c->seconds) ? 0 : c->seconds;
+}
+
 static double beyond(double communication, double compute)
 {
     return communication > compute ? communication - compute : 0;
@@ -172,13 +181,14 @@ static double exposed(const struct prediction *x, const struct recipe *r,
                       const struct comm *head)
 {
     int last = r->model.layers;
-    double again = r->parallelism.reshard_after_forward ? layer->gather.seconds : 0;
-    double forward = embedding->gather.seconds +
-                     last * beyond(layer->gather.seconds, x->layer_forward_s) +
-                     beyond(head->gather.seconds, x->layer_forward_s);
+    double again = r->parallelism.reshard_after_forward ? known_s(&layer->gather) : 0;
+    double forward = known_s(&embedding->gather) +
+                     last * beyond(known_s(&layer->gather), x->layer_forward_s) +
+                     beyond(known_s(&head->gather), x->layer_forward_s);
     double backward =
-        last * beyond(again + layer->scatter.seconds, x->layer_backward_s) +
-        beyond(head->scatter.seconds, x->layer_backward_s) + embedding->scatter.seconds;
+        last * beyond(again + known_s(&layer->scatter), x->layer_backward_s) +
+        beyond(known_s(&head->scatter), x->layer_backward_s) +
+        known_s(&embedding->scatter);
 
     return forward + backward;
 }
@@ -189,13 +199,13 @@ static double exposed_replica(const struct prediction *x, const struct recipe *r
                               const struct comm *layer, const struct comm *embedding,
                               const struct comm *head)
 {
-    double again = r->parallelism.reshard_after_forward ? layer->gather.seconds : 0;
-    double without = beyond(again + layer->scatter.seconds, x->layer_backward_s);
-    double with = beyond(again + layer->scatter.seconds + layer->replica.seconds,
+    double again = r->parallelism.reshard_after_forward ? known_s(&layer->gather) : 0;
+    double without = beyond(again + known_s(&layer->scatter), x->layer_backward_s);
+    double with = beyond(again + known_s(&layer->scatter) + known_s(&layer->replica),
                          x->layer_backward_s);
 
-    return r->model.layers * (with - without) + embedding->replica.seconds +
-           beyond(head->replica.seconds, x->layer_backward_s);
+    return r->model.layers * (with - without) + known_s(&embedding->replica) +
+           beyond(known_s(&head->replica), x->layer_backward_s);
 }
 
 /* --- the whole ----------------------------------------------------------------------- */
@@ -232,6 +242,17 @@ static void add_rates(struct prediction *x, const struct recipe *r,
                   x->tokens_per_s_per_gpu, peak);
 }
 
+static void add_missing(struct prediction *x)
+{
+    const struct cost *all[] = { &x->gather, &x->scatter, &x->replica };
+
+    for (size_t i = 0; i < ARRAY_LEN(all) && !x->missing[0]; i++)
+        if (all[i]->limit == COST_UNKNOWN)
+            snprintf(x->missing, sizeof(x->missing), "%s", all[i]->object);
+    for (size_t i = 0; i < ARRAY_LEN(all) && !x->missing[0]; i++)
+        snprintf(x->missing, sizeof(x->missing), "%s", all[i]->note);
+}
+
 void predict_make(const struct recipe *r, const struct topology *t,
                   const struct placement *p, const struct predict_assumptions *assumed,
                   struct prediction *out)
@@ -240,10 +261,12 @@ void predict_make(const struct recipe *r, const struct topology *t,
     struct units u = units_of(&r->model);
     int elem = p->on_gpus ? 2 : 4;
     struct bytes b = bytes_of(u.layer, elem, p->shard_degree);
-    struct comm layer = comm_of(b, p, t),
-                embedding = comm_of(bytes_of(u.embedding, elem, p->shard_degree), p, t),
-                head = comm_of(bytes_of(u.head, elem, p->shard_degree), p, t);
+    struct mesh m = mesh_open(p, t);
+    struct comm layer = comm_of(b, &m),
+                embedding = comm_of(bytes_of(u.embedding, elem, p->shard_degree), &m),
+                head = comm_of(bytes_of(u.head, elem, p->shard_degree), &m);
 
+    mesh_close(&m);
     assume(t, p, assumed, &x);
     add_compute(&x, r, p);
     x.gather_bytes = b.gather;
@@ -252,20 +275,31 @@ void predict_make(const struct recipe *r, const struct topology *t,
     x.gather = layer.gather;
     x.scatter = layer.scatter;
     x.replica = layer.replica;
-    x.exposed_s = p->accumulation * exposed(&x, r, &layer, &embedding, &head) +
-                  exposed_replica(&x, r, &layer, &embedding, &head);
+    x.exposed_shard_s = p->accumulation * exposed(&x, r, &layer, &embedding, &head);
+    x.exposed_replicate_s = exposed_replica(&x, r, &layer, &embedding, &head);
+    x.exposed_s = x.exposed_shard_s + x.exposed_replicate_s;
+    add_missing(&x);
     add_rates(&x, r, p);
     *out = x;
 }
 
 static struct js *cost_json(const struct cost *c, int64_t bytes)
 {
-    struct js *o = js_object();
+    struct js *o = js_object(), *tiers = js_object();
 
     js_put_int(o, "bytes", bytes);
     js_put_real(o, "seconds", c->seconds);
     js_put_real(o, "gbytes_per_s", c->gbytes_per_s);
     js_put_str(o, "tier", c->tier);
+    js_put_str(o, "limit", c->object);
+    js_put_str(o, "algorithm", c->algorithm);
+    js_put_str(o, "protocol", c->protocol);
+    for (int i = 0; i < N_COST_TIERS; i++)
+        if (c->bytes[i] > 0)
+            js_put_real(tiers, cost_tier_name((enum cost_tier)i), c->bytes[i]);
+    js_put(o, "tier_bytes", tiers);
+    js_put_bool(o, "fabric_known", c->fabric_known);
+    js_put_str(o, "note", c->note);
     return o;
 }
 
@@ -279,6 +313,9 @@ struct js *predict_json(const struct prediction *x)
     js_put_real(o, "step_s", x->step_s);
     js_put_real(o, "compute_s", x->compute_s);
     js_put_real(o, "exposed_communication_s", x->exposed_s);
+    js_put_real(o, "exposed_shard_s", x->exposed_shard_s);
+    js_put_real(o, "exposed_replicate_s", x->exposed_replicate_s);
+    js_put_str(o, "not_counted", x->missing);
     js_put_real(o, "optimizer_s", x->optimizer_s);
     js_put_real(o, "layer_forward_s", x->layer_forward_s);
     js_put_real(o, "layer_backward_s", x->layer_backward_s);

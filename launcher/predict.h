@@ -13,7 +13,9 @@
  * resharded; reduce_scatter of FP32 gradients; in the last micro-batch all_reduce of
  * the FP32 shard over the replicas.  All of it runs beside the compute of one layer:
  *   exposed = max(0, communication - compute), layer by layer;
- * the embedding's has nothing to hide behind. */
+ * the embedding's has nothing to hide behind.  All groups of an axis communicate at the
+ * same time and share what they cross; communication whose time is not known counts
+ * as none, and `missing` says why. */
 #ifndef LAUNCHER_PREDICT_H
 #define LAUNCHER_PREDICT_H
 
@@ -46,10 +48,12 @@ struct prediction {
     double mfu_reference, mfu_causal; /* percent; NaN where the peak is a guess */
     /* of one step */
     double compute_s, exposed_s, optimizer_s;
+    double exposed_shard_s, exposed_replicate_s; /* their sum is exposed_s */
+    char missing[192]; /* communication that is not known and not counted; "" none */
     /* of one layer and micro-batch */
     double layer_forward_s, layer_backward_s;
     int64_t gather_bytes, scatter_bytes, replica_bytes;
-    struct cost gather, scatter, replica; /* of the slowest group */
+    struct cost gather, scatter, replica; /* all groups of the axis at once */
 };
 
 /* `assumed` may be NULL.  The recipe's degrees are those of the placement. */

@@ -1,28 +1,29 @@
 #include "topology/cost.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "topology/cost_state.h"
 #include "topology/place.h"
 #include "topology/topology.h"
 
-/* What a ring sends: wire bytes are factor x S (n-1)/n, or S; rounds of n-1 steps. */
+/* What a ring sends over each edge: factor x S (n-1)/n, or S. */
 static const struct {
     const char *name;
     double factor;
     int shares; /* (n-1)/n of the buffer, else all of it */
-    int rounds; /* of n-1 steps; 0: one step */
 } collectives[N_COLLECTIVES] = {
-    [COLLECTIVE_ALL_REDUCE] = { "all_reduce", 2, 1, 2 },
-    [COLLECTIVE_ALL_GATHER] = { "all_gather", 1, 1, 1 },
-    [COLLECTIVE_REDUCE_SCATTER] = { "reduce_scatter", 1, 1, 1 },
-    [COLLECTIVE_BROADCAST] = { "broadcast", 1, 0, 1 },
-    [COLLECTIVE_ALL_TO_ALL] = { "all_to_all", 1, 1, 1 },
-    [COLLECTIVE_SENDRECV] = { "sendrecv", 1, 0, 0 },
-    [COLLECTIVE_REDUCE] = { "reduce", 1, 0, 1 },
+    [COLLECTIVE_ALL_REDUCE] = { "all_reduce", 2, 1 },
+    [COLLECTIVE_ALL_GATHER] = { "all_gather", 1, 1 },
+    [COLLECTIVE_REDUCE_SCATTER] = { "reduce_scatter", 1, 1 },
+    [COLLECTIVE_BROADCAST] = { "broadcast", 1, 0 },
+    [COLLECTIVE_ALL_TO_ALL] = { "all_to_all", 1, 1 },
+    [COLLECTIVE_SENDRECV] = { "sendrecv", 1, 0 },
+    [COLLECTIVE_REDUCE] = { "reduce", 1, 0 },
 };
 
 const char *collective_name(enum collective c)
@@ -38,153 +39,225 @@ double collective_bus_factor(enum collective c, int ranks)
            (collectives[c].shares ? (ranks - 1.0) / ranks : 1.0);
 }
 
-/* --- rates ---------------------------------------------------------------------- */
-
-static double nvlink_rate(const struct gpu *g)
+double cost_ring_bytes(enum collective c, int64_t bytes, int ranks)
 {
-    static const struct {
-        int sm;
-        double gbytes_per_s; /* of one link */
-    } links[] = { { 60, 18 }, { 70, 20 },   { 80, 20 },
-                  { 86, 12 }, { 90, 20.6 }, { 100, 40.1 } };
-
-    for (size_t i = 0; i < ARRAY_LEN(links); i++)
-        if (links[i].sm == g->sm)
-            return links[i].gbytes_per_s * gpu_nvlink_count(g);
-    return gpu_nvlink_gbytes_per_s(g);
+    return collective_bus_factor(c, ranks) * (double)bytes;
 }
 
-/* Do two GPUs of a node reach each other by NVLink: directly, or both through
- * switches? */
-static int nvlinked(const struct node *n, const struct gpu *a, const struct gpu *b)
+const char *cost_tier_name(enum cost_tier t)
 {
-    for (int i = 0; i < a->n_nvlinks; i++) {
-        const struct gpu *peer = gpu_peer(n, &a->nvlinks[i]);
-        if (peer == b || (!peer && b->n_nvlinks))
-            return 1;
-    }
-    return 0;
+    static const char *const names[N_COST_TIERS] = { "self", "memory", "nvlink",
+                                                     "pcie", "cpu",    "nic",
+                                                     "leaf", "spine",  "unknown" };
+
+    return names[t];
 }
 
-struct step {
-    double gbytes_per_s, alpha_us;
-    const char *tier;
+/* --- what limits, in words -------------------------------------------------------- */
+
+static void describe_gpu(const struct cost_model *m, const struct cost_link *k,
+                         int groups, char *out, size_t size)
+{
+    const struct node *n = &m->t->nodes[k->node];
+    const struct gpu *g = &n->gpus[k->device];
+    char share[32] = "";
+
+    if (groups > 1)
+        snprintf(share, sizeof(share), ", shared by %d groups", groups);
+    if (k->tier == COST_NVLINK)
+        snprintf(out, size, "%s gpu %d's %d NVLinks of %.1f GB/s%s", n->name, g->index,
+                 gpu_nvlink_count(g), k->bytes_per_s / 1e9, share);
+    else
+        snprintf(out, size, "%s gpu %d's PCIe of %.1f GB/s%s", n->name, g->index,
+                 k->bytes_per_s / 1e9, share);
+}
+
+static void describe(const struct cost_model *m, int link, int groups, char *out,
+                     size_t size)
+{
+    const struct cost_link *k = &m->link[link];
+    const char *node = k->node < 0 ? "" : m->t->nodes[k->node].name;
+    const char *plural = groups == 1 ? "" : "s";
+
+    if (k->tier == COST_NVLINK || k->tier == COST_PCIE)
+        describe_gpu(m, k, groups, out, size);
+    else if (k->tier == COST_NIC && k->device >= 0)
+        snprintf(out, size, "%s %s of %g Gb/s, shared by %d group%s", node,
+                 m->t->nodes[k->node].nics[k->device].name, k->bytes_per_s * 8 / 1e9,
+                 groups, plural);
+    else if (k->tier == COST_NIC)
+        snprintf(out, size, "%s's network of %g Gb/s (assumed), shared by %d group%s",
+                 node, k->bytes_per_s * 8 / 1e9, groups, plural);
+    else if (k->tier == COST_MEMORY)
+        snprintf(out, size, "%s's memory of %g GB/s (assumed), shared by %d group%s",
+                 node, k->bytes_per_s / 1e9, groups, plural);
+    else if (k->tier == COST_CPU)
+        snprintf(out, size, "between the CPUs of %s, %g GB/s, shared by %d group%s",
+                 node, k->bytes_per_s / 1e9, groups, plural);
+    else
+        cost_fabric_describe(m, k->device, groups, out, (int)size);
+}
+
+/* --- reading a load ------------------------------------------------------------------- */
+
+struct most {
+    double seconds;
+    int link;     /* -1: none is loaded */
+    int unknown;  /* a loaded link of a node without a known rate; -1 none */
+    int no_trunk; /* a loaded trunk without one; -1 none */
 };
 
-static struct step inner_gpu_step(const struct node *n, const struct gpu *a,
-                                  const struct gpu *b)
+static struct most find_most(const struct cost_load *l, int from)
 {
-    double x = nvlink_rate(a), y = nvlink_rate(b);
+    struct most x = { 0, -1, -1, -1 };
+    const struct cost_model *m = l->m;
 
-    if (nvlinked(n, a, b) && x > 0 && y > 0)
-        return (struct step){ x < y ? x : y, COST_NVLINK_ALPHA_US, "nvlink" };
-    x = a->pcie_gbytes_per_s;
-    y = b->pcie_gbytes_per_s;
-    x = x < y ? x : y;
-    return (struct step){ x > 0 ? x : COST_PCIE_GBYTES, COST_PCIE_ALPHA_US, "pcie" };
-}
-
-static int ranks_on(const struct placement *p, int node)
-{
-    int n = 0;
-
-    for (int i = 0; i < p->world; i++)
-        n += p->rank[i].node == node;
-    return n;
-}
-
-/* GB/s out of a node: its compute NICs, else the fastest of any kind. */
-static double node_nic_rate(const struct node *n)
-{
-    double sum = 0, best = 0;
-
-    for (int i = 0; i < n->n_nics; i++) {
-        const struct nic *c = &n->nics[i];
-        if (c->up == 0 || c->gbits_per_s <= 0)
+    for (int i = from; i < m->n_links; i++) {
+        double rate = m->link[i].bytes_per_s, seconds = l->load[i] / rate;
+        if (l->groups[i] < 1)
             continue;
-        sum += c->kind == NIC_COMPUTE ? c->gbits_per_s : 0;
-        best = c->gbits_per_s > best ? c->gbits_per_s : best;
+        if (!(rate > 0) && m->link[i].tier < COST_LEAF)
+            x.unknown = x.unknown < 0 ? i : x.unknown;
+        else if (!(rate > 0))
+            x.no_trunk = x.no_trunk < 0 ? i : x.no_trunk;
+        else if (seconds > x.seconds * (1 + 1e-9)) {
+            x.seconds = seconds;
+            x.link = i;
+        }
     }
-    if (sum > 0)
-        return sum / 8;
-    return best > 0 ? best / 8 : COST_NIC_GBYTES;
+    return x;
 }
 
-struct shape {
-    struct step inner, outer; /* gbytes_per_s 0: no such step */
-    int nodes;
-};
-
-static void narrow(struct step *s, struct step with)
+struct cost_trunks cost_load_trunks(const struct cost_load *l)
 {
-    if (s->gbytes_per_s <= 0 || with.gbytes_per_s < s->gbytes_per_s)
-        *s = with;
+    return (struct cost_trunks){ find_most(l, l->m->first_trunk).seconds,
+                                 l->tier_bytes[COST_LEAF], l->tier_bytes[COST_SPINE] };
 }
 
-static struct step inner_step(const struct placement *p, const struct topology *t,
-                              int a, int b)
+/* The groups that take longest: theirs are algorithm and latency. */
+static const struct cost_seen *slowest_seen(const struct cost_load *l)
 {
-    int node = p->rank[a].node;
-    const struct node *n = &t->nodes[node];
+    const struct cost_seen *s = NULL;
 
-    if (p->on_gpus)
-        return inner_gpu_step(n, &n->gpus[p->rank[a].gpu], &n->gpus[p->rank[b].gpu]);
-    return (struct step){ COST_MEMORY_GBYTES / ranks_on(p, node), COST_MEMORY_ALPHA_US,
-                          "memory" };
-}
-
-/* One node of the group: `count` of its ranks, the first being group[i]. */
-static void add_node(struct shape *s, const struct placement *p,
-                     const struct topology *t, const int *group, int count)
-{
-    int node = p->rank[group[0]].node;
-    double share = (double)count / ranks_on(p, node);
-
-    for (int i = 1; i < count; i++)
-        narrow(&s->inner, inner_step(p, t, group[i - 1], group[i]));
-    narrow(&s->outer, (struct step){ node_nic_rate(&t->nodes[node]) * share,
-                                     COST_NIC_ALPHA_US, "nic" });
-    s->nodes++;
-}
-
-static struct shape shape_of(const int *group, int ranks, const struct placement *p,
-                             const struct topology *t)
-{
-    struct shape s = { 0 };
-    int count;
-
-    for (int i = 0; i < ranks; i += count) {
-        for (count = 1; i + count < ranks; count++)
-            if (p->rank[group[i + count]].node != p->rank[group[i]].node)
-                break;
-        add_node(&s, p, t, group + i, count);
-    }
-    if (s.nodes == 1)
-        s.outer.gbytes_per_s = 0;
+    for (int i = 0; i < l->n_seen; i++)
+        if (l->seen[i].groups > 0 &&
+            (!s || l->seen[i].choice.latency_s > s->choice.latency_s))
+            s = &l->seen[i];
     return s;
+}
+
+static void set_tier(struct cost *c, enum cost_tier t)
+{
+    c->limit = t;
+    snprintf(c->tier, sizeof(c->tier), "%s", cost_tier_name(t));
+}
+
+/* `link` has no known rate; -1: NICs of GPUs are what is missing. */
+static void set_unknown(struct cost *c, const struct cost_load *l, int link)
+{
+    const struct cost_link *k = &l->m->link[link < 0 ? 0 : link];
+    const struct node *n = &l->m->t->nodes[link < 0 ? l->no_nic_node : k->node];
+
+    c->seconds = c->gbytes_per_s = NAN;
+    set_tier(c, COST_UNKNOWN);
+    if (link < 0)
+        snprintf(c->object, sizeof(c->object),
+                 "which NIC is near %s gpu %d is not known: supply NCCL_TOPO_FILE",
+                 n->name, n->gpus[l->no_nic_gpu].index);
+    else if (k->tier == COST_NIC)
+        snprintf(c->object, sizeof(c->object), "the rate of %s %s is not known",
+                 n->name, n->nics[k->device].name);
+    else
+        snprintf(c->object, sizeof(c->object), "the %s rate of %s gpu %d is not known",
+                 k->tier == COST_NVLINK ? "NVLink" : "PCIe", n->name,
+                 n->gpus[k->device].index);
+}
+
+static void set_fabric(struct cost *c, const struct cost_load *l, int no_trunk)
+{
+    c->fabric_known = no_trunk < 0 && l->no_leaf < 0.5 && l->no_trunk < 0.5;
+    if (l->no_leaf >= 0.5)
+        snprintf(c->note, sizeof(c->note),
+                 "fabric unknown: only the links of nodes are counted");
+    else if (l->no_trunk >= 0.5)
+        snprintf(c->note, sizeof(c->note),
+                 "fabric unknown above the leaves: only what lies below is counted");
+    else if (no_trunk >= 0)
+        snprintf(c->note, sizeof(c->note),
+                 "fabric unknown: trunks of %s have no known rate and do not count",
+                 l->m->t->switches[l->m->part[l->m->link[no_trunk].device].at].name);
+}
+
+struct cost cost_load_cost(const struct cost_load *l)
+{
+    struct cost c = {
+        .tier = "self", .algorithm = "", .protocol = "", .fabric_known = 1
+    };
+    const struct cost_seen *s = slowest_seen(l);
+    struct most x;
+
+    if (!s)
+        return c;
+    x = find_most(l, 0);
+    for (int i = 0; i < N_COST_TIERS; i++)
+        c.bytes[i] = l->tier_bytes[i] >= 0.5 ? l->tier_bytes[i] : 0;
+    c.algorithm = cost_algorithm_name(s->choice.algorithm);
+    c.protocol = cost_protocol_name(s->choice.protocol);
+    c.latency_seconds = s->choice.latency_s;
+    set_fabric(&c, l, x.no_trunk);
+    if (l->no_nic_groups || x.unknown >= 0) {
+        set_unknown(&c, l, l->no_nic_groups ? -1 : x.unknown);
+        return c;
+    }
+    c.seconds = c.latency_seconds + x.seconds;
+    c.gbytes_per_s = cost_ring_bytes(l->collective, l->bytes, s->shape.ranks) /
+                     (x.seconds * s->choice.efficiency) / 1e9;
+    set_tier(&c, x.link < 0 ? COST_SELF : l->m->link[x.link].tier);
+    if (x.link >= 0)
+        describe(l->m, x.link, l->groups[x.link], c.object, sizeof(c.object));
+    return c;
+}
+
+/* --- in one call ---------------------------------------------------------------------- */
+
+struct cost cost_concurrent(enum collective c, int64_t bytes,
+                            const struct cost_groups *g, const struct placement *p,
+                            const struct topology *t, const struct cost_model *m)
+{
+    struct cost_model *own = m ? NULL : cost_model_new(t);
+    struct cost_load *l = cost_load_new(m ? m : own, c, bytes, p->on_gpus);
+    struct cost cost;
+
+    for (int i = 0; i < g->groups; i++)
+        cost_load_add(l, p->rank, g->rank + (size_t)i * (size_t)g->size, g->size);
+    cost = cost_load_cost(l);
+    cost_load_free(l);
+    cost_model_free(own);
+    return cost;
 }
 
 struct cost cost_collective(enum collective c, int64_t bytes, const int *group,
                             int ranks, const struct placement *p,
                             const struct topology *t)
 {
-    struct cost cost = { .tier = "self" };
-    struct shape s;
-    struct step slowest;
-    int rounds = collectives[c].rounds, outer, steps;
+    struct cost_groups g = { 1, ranks, group };
 
-    if (ranks < 2)
-        return cost;
-    s = shape_of(group, ranks, p, t);
-    slowest = s.outer.gbytes_per_s > 0 ? s.outer : s.inner;
-    if (s.inner.gbytes_per_s > 0)
-        narrow(&slowest, s.inner);
-    steps = rounds ? rounds * (ranks - 1) : 1;
-    outer = rounds ? rounds * (s.nodes - 1) : s.nodes > 1;
-    cost.gbytes_per_s = slowest.gbytes_per_s;
-    snprintf(cost.tier, sizeof(cost.tier), "%s", slowest.tier);
-    cost.seconds =
-        (outer * s.outer.alpha_us + (steps - outer) * s.inner.alpha_us) * 1e-6 +
-        collective_bus_factor(c, ranks) * (double)bytes / (slowest.gbytes_per_s * 1e9);
-    return cost;
+    return cost_concurrent(c, bytes, &g, p, t, NULL);
+}
+
+struct cost_groups cost_shard_groups(const struct placement *p, int **rank)
+{
+    *rank = xcalloc((size_t)p->world + 1, sizeof(**rank));
+    for (int i = 0; i < p->world; i++)
+        (*rank)[i] = i;
+    return (struct cost_groups){ p->replicate_degree, p->shard_degree, *rank };
+}
+
+struct cost_groups cost_replicate_groups(const struct placement *p, int **rank)
+{
+    *rank = xcalloc((size_t)p->world + 1, sizeof(**rank));
+    for (int i = 0; i < p->shard_degree; i++)
+        placement_replicate_group(p, i,
+                                  *rank + (size_t)i * (size_t)p->replicate_degree);
+    return (struct cost_groups){ p->shard_degree, p->replicate_degree, *rank };
 }

@@ -54,6 +54,9 @@ static void test_pair_down_a01(void **state)
     assert_true(tree_found(t, SEVERITY_FAIL, "gpu 2, gpu 3",
                            "GPU 2 and GPU 3 is down: 4 of 6 links"));
     edge(t, 2, 3, tier); /* no ring may take that edge for NVLink */
+    assert_string_equal(tier, "unknown");
+    n->gpus[2].pcie_gbytes_per_s = n->gpus[3].pcie_gbytes_per_s = 12;
+    edge(t, 2, 3, tier);
     assert_string_equal(tier, "pcie");
     edge(t, 0, 1, tier);
     assert_string_equal(tier, "nvlink");
