@@ -80,6 +80,7 @@ const struct field nic_fields[] = {
     FIELD(nic, FIELD_KIND, kind),
     FIELD(nic, FIELD_LAYER, layer),
     FIELD(nic, FIELD_INT, up),
+    FIELD(nic, FIELD_TEXT, state),
     FIELD(nic, FIELD_INT, numa),
     FIELD(nic, FIELD_INT, rail),
     FIELD(nic, FIELD_INT, plane),

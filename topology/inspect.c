@@ -42,12 +42,38 @@ static void inspect_down(struct topology *t, const struct node *n)
 {
     char object[96];
 
-    for (int i = 0; i < n->n_nics; i++)
-        if (n->nics[i].kind == NIC_COMPUTE && n->nics[i].up == 0) {
-            inspect_nic_object(n, &n->nics[i], object);
+    for (int i = 0; i < n->n_nics; i++) {
+        const struct nic *c = &n->nics[i];
+        if (c->kind != NIC_COMPUTE || c->up != 0)
+            continue;
+        inspect_nic_object(n, c, object);
+        if (str_eq(c->state, "init") || str_eq(c->state, "armed"))
+            topology_find_once(t, SEVERITY_FAIL, object,
+                               "the port is down: it has a link, but no subnet manager "
+                               "has made it active (%s): start opensm, or ask its "
+                               "log",
+                               c->state);
+        else
             topology_find_once(t, SEVERITY_FAIL, object,
                                "the port is down: check its cable and the switch port");
-        }
+    }
+}
+
+/* RoCE goes by the GID that NCCL_IB_GID_INDEX names. */
+static void inspect_gids(struct topology *t, const struct node *n)
+{
+    char object[96];
+
+    for (int i = 0; i < n->n_nics; i++) {
+        const struct nic *c = &n->nics[i];
+        if (c->kind != NIC_COMPUTE || c->layer != LINK_ETHERNET || c->up != 1 ||
+            c->gid != GID_NONE)
+            continue;
+        inspect_nic_object(n, c, object);
+        topology_find_once(t, SEVERITY_WARN, object,
+                           "no RoCE v2 GID with an address that routes: give its "
+                           "network interface an IP address");
+    }
 }
 
 void topology_inspect(struct topology *t)
@@ -55,6 +81,7 @@ void topology_inspect(struct topology *t)
     for (int i = 0; i < t->n_nodes; i++) {
         inspect_gpus(t, &t->nodes[i]);
         inspect_down(t, &t->nodes[i]);
+        inspect_gids(t, &t->nodes[i]);
     }
 }
 

@@ -1,5 +1,7 @@
 #include "topology/nearest.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,28 +34,60 @@ static int beside_a_gpu(const struct node *n, const struct pci_path *gpu,
     return 0;
 }
 
-static void set_kinds(struct node *n, const struct pci_path *gpu,
-                      const struct pci_path *nic)
+/* What is known so far of the RDMA devices of a node. */
+struct rdma {
+    int count, pairs; /* of them, and those beside a GPU */
+    double best;      /* Gb/s of the fastest that is up */
+};
+
+static struct rdma count_rdma(const struct node *n, const struct pci_path *gpu,
+                              const struct pci_path *nic)
 {
-    int rdma = 0, pairs = 0;
-    double best = 0;
+    struct rdma r = { 0 };
 
     for (int i = 0; i < n->n_nics; i++) {
         const struct nic *c = &n->nics[i];
-        if (!is_rdma(c))
+        if (!is_rdma(c) || c->why[0])
             continue;
-        rdma++;
-        pairs += beside_a_gpu(n, gpu, &nic[i]);
-        best = c->up == 1 && c->gbits_per_s > best ? c->gbits_per_s : best;
+        r.count++;
+        r.pairs += beside_a_gpu(n, gpu, &nic[i]);
+        r.best = c->up == 1 && c->gbits_per_s > r.best ? c->gbits_per_s : r.best;
     }
+    return r;
+}
+
+static void __attribute__((format(printf, 3, 4)))
+set_aside(struct nic *c, enum nic_kind kind, const char *fmt, ...)
+{
+    va_list ap;
+
+    c->kind = kind;
+    va_start(ap, fmt);
+    vsnprintf(c->why, sizeof(c->why), fmt, ap);
+    va_end(ap);
+}
+
+/* A NIC with a reason already (a virtual function, a part of a bond) keeps it. */
+static void set_kinds(struct node *n, const struct pci_path *gpu,
+                      const struct pci_path *nic)
+{
+    struct rdma r = count_rdma(n, gpu, nic);
+
     for (int i = 0; i < n->n_nics; i++) {
         struct nic *c = &n->nics[i];
-        if (!is_rdma(c))
-            c->kind = rdma ? NIC_MANAGEMENT : NIC_UNKNOWN;
-        else if (pairs)
-            c->kind = beside_a_gpu(n, gpu, &nic[i]) ? NIC_COMPUTE : NIC_STORAGE;
+        if (c->why[0])
+            c->kind = NIC_MANAGEMENT;
+        else if (!is_rdma(c) && r.count)
+            set_aside(c, NIC_MANAGEMENT, "Ethernet beside RDMA devices");
+        else if (!is_rdma(c))
+            c->kind = NIC_UNKNOWN;
+        else if (r.pairs && !beside_a_gpu(n, gpu, &nic[i]))
+            set_aside(c, NIC_STORAGE, "shares no PCIe switch with a GPU");
+        else if (!r.pairs && c->gbits_per_s < r.best)
+            set_aside(c, NIC_MANAGEMENT, "%.0f Gb/s, the fastest have %.0f",
+                      c->gbits_per_s, r.best);
         else
-            c->kind = c->gbits_per_s >= best ? NIC_COMPUTE : NIC_MANAGEMENT;
+            c->kind = NIC_COMPUTE;
     }
 }
 

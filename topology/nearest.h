@@ -21,7 +21,7 @@ struct pci_path {
 /* Bridges that both hang below; 0 when they share at most the host bridge. */
 int pci_shared_bridges(const struct pci_path *a, const struct pci_path *b);
 
-/* Set nics[].kind and gpus[].nic of n; gpu[] and nic[] are the paths of its devices.
+/* Set nics[].kind and .why, gpus[].nic and .nic_path of n; gpu[] and nic[] are the paths of its devices.
  *
  * RDMA devices (those with a GUID, or of the InfiniBand class): those that share a PCI
  * switch with a GPU train, the others serve storage.  Without such pairs the fastest

@@ -42,11 +42,12 @@ void pcie_inspect(struct topology *t, const char *object, const char *busid,
             "PCIe link of %s has %d of %d lanes: reseat the card or the riser", busid,
             l->width, l->max_width);
     if (l->gen > 0 && l->max_gen > 0 && l->gen < l->max_gen) {
-        if (l->busy == 1)
+        if (l->busy > 0)
             topology_find_once(t, SEVERITY_FAIL, object,
-                               "PCIe link of %s runs at Gen%d of Gen%d under load: "
-                               "reseat the card or the riser",
-                               busid, l->gen, l->max_gen);
+                               "PCIe link of %s runs at Gen%d of Gen%d%s: reseat the "
+                               "card or the riser",
+                               busid, l->gen, l->max_gen,
+                               l->busy == 1 ? " under load" : "");
         else
             topology_find_once(
                 t, SEVERITY_NOTE, object,

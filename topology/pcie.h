@@ -15,9 +15,11 @@ struct pcie_link {
     int width, max_width;
     int busy;
 };
+enum { PCIE_NEVER_IDLES = 2 }; /* busy: a NIC or a switch, whose link keeps its rate */
 
 /* Findings about the link of `busid` (or another word for it):
- *   fail  fewer lanes than there are, or a lower generation under load
+ *   fail  fewer lanes than there are, or a lower generation under load or of what never
+ *         idles
  *   note  a lower generation while idle: to be looked at again under load
  *   warn  a best generation below usual_gen, what its like can do (-1: not known) */
 void pcie_inspect(struct topology *t, const char *object, const char *busid,

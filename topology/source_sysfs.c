@@ -185,10 +185,11 @@ int topology_from_sysfs(const char *root, struct topology **out, struct err *err
     t = topology_new("sysfs", 1);
     add_identity(&s, &t->nodes[0]);
     add_cpus(&s, &t->nodes[0]);
-    sysfs_add_gpus(&s, t, &t->nodes[0]);
+    sysfs_add_gpus(&s, &t->nodes[0]);
     sysfs_add_nics(&s, &t->nodes[0]);
     sysfs_add_pcis(&s, &t->nodes[0]);
     sysfs_join(&s, &t->nodes[0]);
+    sysfs_inspect_pcie(&s, t, &t->nodes[0]);
     *out = t;
     return 0;
 }

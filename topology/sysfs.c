@@ -147,7 +147,7 @@ int sysfs_value(const struct sysfs *s, const char *key, char *out, size_t n,
         if (strncmp(line, key, len) != 0)
             continue;
         rest = line + len + strspn(line + len, " \t");
-        if (*rest != ':') /* "model" is not "model name" */
+        if (*rest != ':' && *rest != '=') /* "model" is not "model name" */
             continue;
         snprintf(out, n, "%s", rest + 1);
         trim(out);

@@ -12,8 +12,9 @@
 extern "C" {
 #endif
 
-struct topology;
+struct nic;
 struct node;
+struct topology;
 
 struct sysfs {
     const char *root; /* "" is the live machine */
@@ -33,7 +34,7 @@ int sysfs_exists(const struct sysfs *s, const char *fmt, ...)
 char **sysfs_list(const struct sysfs *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void sysfs_list_free(char **names);
-/* The value of `key` in a file of "key : value" lines, from line to line. */
+/* The value of `key` in a file of "key : value" or "key=value" lines. */
 int sysfs_value(const struct sysfs *s, const char *key, char *out, size_t n,
                 const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
@@ -42,9 +43,17 @@ int pci_path_of(const struct sysfs *s, const char *link, struct pci_path *out);
 /* One direction from the device to the host: the narrowest step; -1 unknown. */
 double pci_rate(const struct sysfs *s, const struct pci_path *p);
 
-/* Add what is there.  Findings (a narrow PCIe link) go to t. */
-void sysfs_add_gpus(const struct sysfs *s, struct topology *t, struct node *n);
+/* Add what is there. */
+void sysfs_add_gpus(const struct sysfs *s, struct node *n);
 void sysfs_add_nics(const struct sysfs *s, struct node *n);
+/* Parts of them: nic.gid of an RoCE port; nic.why of what stands for another device: an
+ * SR-IOV virtual function beside its physical one, a part of a bond, a VLAN. */
+void sysfs_set_gid(const struct sysfs *s, struct nic *c);
+void sysfs_set_virtual(const struct sysfs *s, struct nic *c, const char *class_link);
+/* Findings: PCIe links on the way to GPUs and NICs that are below what both their ends
+ * can, switches included. */
+void sysfs_inspect_pcie(const struct sysfs *s, struct topology *t,
+                        const struct node *n);
 /* node.pcis: the devices above and the switches on their way. */
 void sysfs_add_pcis(const struct sysfs *s, struct node *n);
 /* Each NIC's kind, then each GPU's nearest compute NIC. */

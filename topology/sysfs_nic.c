@@ -1,6 +1,7 @@
 /* The network side of the sysfs source: RDMA devices, Ethernet interfaces, which
  * of them carry training, and the nearest one of each GPU. */
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -70,6 +71,17 @@ static void set_address(const struct sysfs *s, struct nic *c, const char *interf
     freeifaddrs(all);
 }
 
+/* "4: ACTIVE", "1: DOWN" */
+static void set_state(struct nic *c, const char *text)
+{
+    const char *word = text + strcspn(text, "AIDabcdefghijklmnopqrstuvwxyz");
+
+    c->up = strstr(text, "ACTIVE") != NULL && !strstr(text, "DEFER");
+    snprintf(c->state, sizeof(c->state), "%.11s", word);
+    for (char *p = c->state; *p; p++)
+        *p = (char)tolower((unsigned char)*p);
+}
+
 static void add_rdma(const struct sysfs *s, struct node *n, const char *name)
 {
     char text[96], link[128];
@@ -85,11 +97,13 @@ static void add_rdma(const struct sysfs *s, struct node *n, const char *name)
         set_guid(c->image_guid, text);
     c->port = sysfs_exists(s, "%s/ports/1", link) ? 1 : -1;
     if (sysfs_read(s, text, sizeof(text), "%s/ports/1/state", link) == 0)
-        c->up = strstr(text, "ACTIVE") != NULL;
+        set_state(c, text);
     if (sysfs_read(s, text, sizeof(text), "%s/ports/1/rate", link) == 0)
         c->gbits_per_s = strtod(text, NULL); /* "400 Gb/sec (4X NDR)" */
     if (sysfs_read(s, text, sizeof(text), "%s/ports/1/link_layer", link) == 0)
         c->layer = layer_of(text);
+    sysfs_set_gid(s, c);
+    sysfs_set_virtual(s, c, link);
     net = sysfs_list(s, "%s/device/net", link);
     if (net[0])
         set_address(s, c, net[0]);
@@ -104,8 +118,8 @@ static int listed(const struct node *n, const char *busid)
     return 0;
 }
 
-/* lo, docker0, veth, bridges, tunnels hang off no device and stay out; a bond
- * does too, but carries the host's address. */
+/* lo, docker0, veth, bridges, tunnels hang off no device and stay out; a bond and a VLAN
+ * do too, but may carry the host's address. */
 static void add_ethernet(const struct sysfs *s, struct node *n, const char *name)
 {
     char link[128], state[32];
@@ -115,7 +129,9 @@ static void add_ethernet(const struct sysfs *s, struct node *n, const char *name
     long mbits;
 
     snprintf(link, sizeof(link), "/sys/class/net/%.31s", name);
-    if (!sysfs_exists(s, "%s/device", link) && !sysfs_exists(s, "%s/bonding", link))
+    sysfs_set_virtual(s, &c, link);
+    if (!sysfs_exists(s, "%s/device", link) && !sysfs_exists(s, "%s/bonding", link) &&
+        !c.why[0])
         return;
     set_bus(s, &c, link);
     if (c.busid[0] && listed(n, c.busid))

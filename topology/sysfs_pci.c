@@ -61,28 +61,19 @@ static void add_driver_words(const struct sysfs *s, struct gpu *g)
                 "/proc/driver/nvidia/gpus/%s/information", g->busid);
 }
 
-static void find_narrow_link(const struct sysfs *s, struct topology *t,
-                             const struct node *n, const struct gpu *g)
-{
-    long now =
-        sysfs_number(s, -1, "/sys/bus/pci/devices/%s/current_link_width", g->busid);
-    long max = sysfs_number(s, -1, "/sys/bus/pci/devices/%s/max_link_width", g->busid);
-    char object[96];
-
-    if (now <= 0 || max <= 0 || now >= max)
-        return;
-    snprintf(object, sizeof(object), "%.60s gpu %d", n->name, g->index);
-    topology_find(t, SEVERITY_WARN, object,
-                  "PCIe link of %s has %ld of %ld lanes: reseat the card or the riser",
-                  g->busid, now, max);
-}
-
 /* A class of 0x03.... (display, 3D) from NVIDIA, 0x10de. */
 static int is_gpu(const struct sysfs *s, const char *busid)
 {
     long class = sysfs_number(s, 0, "/sys/bus/pci/devices/%s/class", busid);
 
     return class >> 16 == 0x03 &&
+           sysfs_number(s, 0, "/sys/bus/pci/devices/%s/vendor", busid) == 0x10de;
+}
+
+/* "Other bridge" from NVIDIA. */
+static int is_nvswitch(const struct sysfs *s, const char *busid)
+{
+    return sysfs_number(s, 0, "/sys/bus/pci/devices/%s/class", busid) == 0x068000 &&
            sysfs_number(s, 0, "/sys/bus/pci/devices/%s/vendor", busid) == 0x10de;
 }
 
@@ -95,7 +86,7 @@ static int compare_busid(const void *a, const void *b)
     return strlen(x) != strlen(y) ? (strlen(x) > strlen(y) ? 1 : -1) : strcmp(x, y);
 }
 
-void sysfs_add_gpus(const struct sysfs *s, struct topology *t, struct node *n)
+void sysfs_add_gpus(const struct sysfs *s, struct node *n)
 {
     char **names = sysfs_list(s, "/sys/bus/pci/devices");
     size_t count = 0;
@@ -103,11 +94,13 @@ void sysfs_add_gpus(const struct sysfs *s, struct topology *t, struct node *n)
     while (names[count])
         count++;
     qsort(names, count, sizeof(*names), compare_busid);
+    n->nvswitches = 0;
     for (char **p = names; *p; p++) {
         struct pci_path path;
         char link[96];
         struct gpu *g;
 
+        n->nvswitches += is_nvswitch(s, *p);
         if (!is_gpu(s, *p))
             continue;
         g = topology_add_gpu(n);
@@ -117,7 +110,6 @@ void sysfs_add_gpus(const struct sysfs *s, struct topology *t, struct node *n)
         if (pci_path_of(s, link, &path) == 0)
             g->pcie_gbytes_per_s = pci_rate(s, &path);
         add_driver_words(s, g);
-        find_narrow_link(s, t, n, g);
     }
     sysfs_list_free(names);
 }

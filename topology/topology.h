@@ -50,6 +50,8 @@ struct gpu {
     struct nvlink *nvlinks;
 };
 
+enum { GID_NONE = -2 };
+
 struct nic {
     char name[32]; /* mlx5_0, eth0 */
     char busid[20];
@@ -59,11 +61,12 @@ struct nic {
     char address[48];    /* IP of an Ethernet interface; "" unknown */
     enum nic_kind kind;
     enum link_layer layer;
-    int up; /* 1, 0; -1 unknown */
+    int up;         /* 1, 0; -1 unknown */
+    char state[12]; /* of an RDMA port: "active", "down", "init", "armed"; "" unknown */
     int numa;
     int rail;           /* -1 unknown */
     int plane;          /* of several fabrics that no link joins; -1 one, or unknown */
-    int gid;            /* index of the RoCE v2 GID that routes; -1 none/unknown */
+    int gid;            /* index of the RoCE v2 GID that routes; GID_NONE; -1 unknown */
     char why[64];       /* why it is not one of the compute set; "" it may be */
     double gbits_per_s; /* port rate; -1 unknown */
     int leaf;           /* index into fabric.switches; -1 unknown */

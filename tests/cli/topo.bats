@@ -6,7 +6,7 @@ load lib
     status 0
     has 'node hgx01  boot id 11111111-2222-3333-4444-555555555555'
     has 'gpu   4 0000:9a:10.0 NVIDIA H200, memory unknown, NUMA 1, PCIe 48 GB/s, nic mlx5_7'
-    has 'warn  hgx01 gpu 3: PCIe link of 0000:5d:10.0 has 8 of 16 lanes'
+    has 'fail  hgx01 gpu 3: PCIe link of 0000:5d:10.0 has 8 of 16 lanes'
     lacks docker0
 }
 

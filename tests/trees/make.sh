@@ -9,6 +9,11 @@
 #          card, docker0, a bridge, veth and lo; GPU 3 trains at x8
 #   down   hgx with the port of mlx5_2 down
 #   vm     a virtual machine with 2 H200: one flat PCI root, NUMA -1, one 10 Gb/s NIC
+#   worn   hgx with PCIe links that are not what they could be: the switch of GPU 1 hangs
+#          at x8, that of GPU 2 and mlx5_2 at Gen4, mlx5_6 at Gen3, GPU 5 in a Gen4 slot;
+#          the port of mlx5_4 waits for a subnet manager; four NVSwitches
+#   roce   one GPU and two RoCE ports beside it (GIDs: of one only link-local), two virtual
+#          functions of the first, a bond of two Ethernet ports, and a VLAN on it
 #   small  the machine that muster is built on: 2 CPUs, virtio, no GPU
 set -eu
 shape=$1 root=$2
@@ -17,7 +22,7 @@ sys=$root/sys proc=$root/proc
 # put FILE TEXT
 put() { mkdir -p "${1%/*}" && printf '%s\n' "$2" >"$1"; }
 
-# pci PATH CLASS VENDOR NUMA SPEED WIDTH [MAX_WIDTH] - PATH below /sys/devices
+# pci PATH CLASS VENDOR NUMA SPEED WIDTH [MAX_WIDTH [SPEED_NOW]] - PATH below /sys/devices
 pci()
 {
     d=$sys/devices/$1 id=${1##*/}
@@ -26,7 +31,9 @@ pci()
     put "$d/numa_node" "$4"
     if [ -n "$5" ]; then
         put "$d/max_link_speed" "$5"
-        put "$d/current_link_speed" '2.5 GT/s PCIe'
+        now=$5
+        [ "${2#0x03}" = "$2" ] || now='2.5 GT/s PCIe' # an idle GPU
+        put "$d/current_link_speed" "${8:-$now}"
         put "$d/current_link_width" "$6"
         put "$d/max_link_width" "${7:-$6}"
     fi
@@ -109,18 +116,25 @@ slot()
 {
     up="pci0000:$1/0000:$1:01.0" n=$3
     fast='32.0 GT/s PCIe'
-    width=16
+    width=16 uplink=16 upspeed=$fast hcaspeed=$fast gpufast=$fast
     [ "$n" != 3 ] || width=8
-    pci "$up" 0x060400 0x8086 "$2" "$fast" 16
-    pci "$up/0000:$1:02.0" 0x060400 0x1000 "$2" "$fast" 16
+    if [ "$shape" = worn ]; then
+        [ "$n" != 1 ] || uplink=8
+        [ "$n" != 2 ] || upspeed='16.0 GT/s PCIe'
+        [ "$4" != 6 ] || hcaspeed='8.0 GT/s PCIe'
+        [ "$n" != 6 ] || gpufast='16.0 GT/s PCIe'
+    fi
+    pci "$up" 0x060400 0x8086 "$2" "$fast" $uplink 16 "$upspeed"
+    pci "$up/0000:$1:02.0" 0x060400 0x1000 "$2" "$fast" $uplink 16 "$upspeed"
     pci "$up/0000:$1:02.0/0000:$1:03.0" 0x060400 0x1000 "$2" "$fast" 16
     pci "$up/0000:$1:02.0/0000:$1:04.0" 0x060400 0x1000 "$2" "$fast" 16
-    pci "$up/0000:$1:02.0/0000:$1:03.0/0000:$1:10.0" 0x030200 0x10de "$2" "$fast" $width 16
-    pci "$up/0000:$1:02.0/0000:$1:04.0/0000:$1:11.0" 0x020700 0x15b3 "$2" "$fast" 16
+    pci "$up/0000:$1:02.0/0000:$1:03.0/0000:$1:10.0" 0x030200 0x10de "$2" "$gpufast" $width 16
+    pci "$up/0000:$1:02.0/0000:$1:04.0/0000:$1:11.0" 0x020700 0x15b3 "$2" "$fast" 16 16 "$hcaspeed"
     state='4: ACTIVE' rate='400 Gb/sec (4X NDR)'
     if [ "$shape" = down ] && [ "$4" = 2 ]; then
         state='1: DOWN' rate='10 Gb/sec (4X SDR)'
     fi
+    [ "$shape$4" != worn4 ] || state='2: INIT'
     hca "$up/0000:$1:02.0/0000:$1:04.0/0000:$1:11.0" "mlx5_$4" "e41d:2d03:0000:000$4" \
         "$state" "$rate" InfiniBand
     gpu_words "0000:$1:10.0" "GPU-00000000-0000-0000-0000-00000000000$n" $((7 - n))
@@ -141,6 +155,10 @@ hgx()
     slot ab 1 5 6
     slot ba 1 6 5
     slot db 1 7 4
+    for n in 0 1 2 3; do
+        [ "$shape" = worn ] || break
+        pci "pci0000:c0/0000:c$n:00.0" 0x068000 0x10de 1 '' ''
+    done
     for n in 8 9; do
         p=pci0000:6$n/0000:6$n:01.0
         pci "$p" 0x060400 0x8086 0 '16.0 GT/s PCIe' 16
@@ -172,6 +190,63 @@ vm()
     eth virtual lo '' unknown
 }
 
+# gid NAME INDEX TYPE GID
+gid()
+{
+    d=$sys/class/infiniband/$1/ports/1
+    put "$d/gid_attrs/types/$2" "$3"
+    put "$d/gids/$2" "$4"
+}
+
+roce()
+{
+    host roce01 77777777-7777-8888-9999-000000000000 263921664
+    cpus 1 16 1 'AMD EPYC 9654'
+    put "$sys/devices/system/node/online" 0
+    numa 0 0-15 263921664
+    up=pci0000:40/0000:40:01.0
+    pci $up 0x060400 0x1022 0 '32.0 GT/s PCIe' 16
+    pci $up/0000:41:00.0 0x060400 0x1000 0 '32.0 GT/s PCIe' 16
+    for n in 0 1 2; do
+        pci $up/0000:41:00.0/0000:42:0$n.0 0x060400 0x1000 0 '32.0 GT/s PCIe' 16
+    done
+    pci $up/0000:41:00.0/0000:42:00.0/0000:43:00.0 0x030200 0x10de 0 '32.0 GT/s PCIe' 16
+    gpu_words 0000:43:00.0 GPU-00000000-0000-0000-0000-000000000001 0
+    for n in 1 2; do
+        p=$up/0000:41:00.0/0000:42:0$n.0/0000:4$((n + 3)):00.0
+        pci $p 0x020000 0x15b3 0 '32.0 GT/s PCIe' 16
+        hca $p rocep$n "e41d:2d03:0000:002$n" '4: ACTIVE' '400 Gb/sec (4X NDR)' Ethernet
+        put "$sys/devices/$p/net/ib_rocep$n/type" 1
+        gid rocep$n 0 'IB/RoCE v1' fe80:0000:0000:0000:0000:0000:0000:000$n
+        gid rocep$n 1 'RoCE v2' fe80:0000:0000:0000:0000:0000:0000:000$n
+    done
+    gid rocep1 2 'IB/RoCE v1' 0000:0000:0000:0000:0000:ffff:0a00:0001
+    gid rocep1 3 'RoCE v2' 0000:0000:0000:0000:0000:ffff:0a00:0001
+    pf=$up/0000:41:00.0/0000:42:01.0/0000:44:00.0
+    for n in 1 2; do
+        p=$up/0000:41:00.0/0000:42:01.0/0000:44:00.$n
+        pci $p 0x020000 0x15b3 0 '32.0 GT/s PCIe' 16
+        hca $p rocep1v$n "e41d:2d03:0000:003$n" '4: ACTIVE' '400 Gb/sec (4X NDR)' Ethernet
+        put "$sys/devices/$p/net/ib_rocep1v$n/type" 1
+        ln -sfn ../0000:44:00.0 "$sys/devices/$p/physfn"
+    done
+    [ -d "$sys/devices/$pf" ]
+    for n in 0 1; do
+        pci pci0000:70/0000:7$n:00.0 0x020000 0x8086 0 '8.0 GT/s PCIe' 8
+        eth pci0000:70/0000:7$n:00.0 eno$n 25000 up
+    done
+    eth virtual bond0 50000 up
+    mkdir -p "$sys/devices/virtual/net/bond0/bonding/slaves"
+    put "$sys/devices/virtual/net/bond0/uevent" INTERFACE=bond0
+    for n in 0 1; do
+        ln -sfn ../../../../virtual/net/bond0 "$sys/devices/pci0000:70/0000:7$n:00.0/net/eno$n/master"
+    done
+    eth virtual bond0.100 50000 up
+    printf 'DEVTYPE=vlan\nINTERFACE=bond0.100\n' >"$sys/devices/virtual/net/bond0.100/uevent"
+    put "$proc/net/vlan/bond0.100" 'Device: bond0'
+    eth virtual lo '' unknown
+}
+
 small()
 {
     host small 51d6b2a8-0000-0000-0000-000000000000 24731708
@@ -188,8 +263,9 @@ small()
 rm -rf "$sys" "$proc"
 mkdir -p "$sys" "$proc"
 case $shape in
-hgx | down) hgx ;;
+hgx | down | worn) hgx ;;
+roce) roce ;;
 vm) vm ;;
 small) small ;;
-*) echo "make.sh: no shape $shape: hgx, down, vm, small" >&2; exit 2 ;;
+*) echo "make.sh: no shape $shape: hgx, down, worn, roce, vm, small" >&2; exit 2 ;;
 esac

@@ -45,7 +45,7 @@ static void test_hgx(void **state)
     assert_string_equal(n->gpus[0].busid, "0000:18:10.0");
     assert_string_equal(n->gpus[4].busid, "0000:9a:10.0"); /* hexadecimal order */
     assert_true(
-        tree_found(t, SEVERITY_WARN, "hgx01 gpu 3", "0000:5d:10.0 has 8 of 16"));
+        tree_found(t, SEVERITY_FAIL, "hgx01 gpu 3", "0000:5d:10.0 has 8 of 16"));
     assert_int_equal(t->n_findings, 1);
     topology_free(t);
 }
@@ -71,6 +71,8 @@ static void test_hgx_nics(void **state)
     assert_true(n->nics[0].gbits_per_s == 400);
     assert_string_equal(n->nics[10].name, "eno1");
     assert_int_equal(n->nics[10].kind, NIC_MANAGEMENT);
+    assert_string_equal(n->nics[10].why, "Ethernet beside RDMA devices");
+    assert_string_equal(n->nics[8].why, "shares no PCIe switch with a GPU");
     assert_int_equal(n->nics[10].layer, LINK_ETHERNET);
     assert_true(n->nics[10].gbits_per_s == 25);
     topology_free(t);
@@ -85,6 +87,72 @@ static void test_port_down(void **state)
     assert_int_equal(t->nodes[0].nics[2].kind, NIC_COMPUTE);
     assert_int_equal(t->nodes[0].nics[2].up, 0);
     assert_true(tree_found(t, SEVERITY_FAIL, "hgx01 mlx5_2", "port is down"));
+    topology_free(t);
+}
+
+/* PCIe below its slot, on the whole way; a port that no subnet manager has set up. */
+static void test_worn(void **state)
+{
+    static const struct {
+        enum severity severity;
+        const char *object, *text;
+    } want[] = {
+        { SEVERITY_FAIL, "hgx01 0000:2a:02.0", "0000:2a:02.0 has 8 of 16 lanes" },
+        { SEVERITY_FAIL, "hgx01 0000:3a:02.0", "runs at Gen4 of Gen5: reseat" },
+        { SEVERITY_FAIL, "hgx01 mlx5_6", "0000:ab:11.0 runs at Gen3 of Gen5" },
+        { SEVERITY_FAIL, "hgx01 gpu 3", "0000:5d:10.0 has 8 of 16 lanes" },
+        { SEVERITY_WARN, "hgx01 gpu 6", "Gen4 at most, its like Gen5" },
+        { SEVERITY_FAIL, "hgx01 mlx5_4",
+          "no subnet manager has made it active (init)" },
+    };
+    struct topology *t = replay("worn");
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(want); i++)
+        if (!tree_found(t, want[i].severity, want[i].object, want[i].text))
+            fail_msg("%s: %s", want[i].object, want[i].text);
+    assert_int_equal(t->n_findings, (int)ARRAY_LEN(want));
+    assert_int_equal(t->nodes[0].nvswitches, 4);
+    assert_string_equal(t->nodes[0].nics[4].state, "init");
+    topology_free(t);
+}
+
+static const struct nic *nic_called(const struct node *n, const char *name)
+{
+    for (int i = 0; i < n->n_nics; i++)
+        if (strcmp(n->nics[i].name, name) == 0)
+            return &n->nics[i];
+    fail_msg("no %s", name);
+    return NULL;
+}
+
+/* RoCE: the GID that routes; what stands for another device is no compute NIC, and says
+ * why. */
+static void test_roce(void **state)
+{
+    static const char *const aside[][2] = {
+        { "rocep1v1", "SR-IOV virtual function of rocep1" },
+        { "rocep1v2", "SR-IOV virtual function of rocep1" },
+        { "eno0", "part of bond0" },
+        { "eno1", "part of bond0" },
+        { "bond0", "Ethernet beside RDMA devices" },
+        { "bond0.100", "VLAN of bond0" },
+    };
+    struct topology *t = replay("roce");
+    const struct node *n = &t->nodes[0];
+
+    (void)state;
+    assert_int_equal(nic_called(n, "rocep1")->kind, NIC_COMPUTE);
+    assert_string_equal(nic_called(n, "rocep1")->why, "");
+    assert_int_equal(nic_called(n, "rocep1")->gid, 3);
+    assert_int_equal(nic_called(n, "rocep2")->gid, GID_NONE);
+    assert_true(tree_found(t, SEVERITY_WARN, "roce01 rocep2", "no RoCE v2 GID"));
+    for (size_t i = 0; i < ARRAY_LEN(aside); i++) {
+        assert_string_equal(nic_called(n, aside[i][0])->why, aside[i][1]);
+        assert_int_equal(nic_called(n, aside[i][0])->kind, NIC_MANAGEMENT);
+    }
+    assert_int_equal(n->n_nics, 8);
+    assert_string_equal(n->gpus[0].nic_path, "PIX");
     topology_free(t);
 }
 
@@ -153,7 +221,8 @@ int main(void)
         cmocka_unit_test(test_hgx),          cmocka_unit_test(test_hgx_nics),
         cmocka_unit_test(test_port_down),    cmocka_unit_test(test_flat_vm_a07),
         cmocka_unit_test(test_small),        cmocka_unit_test(test_no_tree),
-        cmocka_unit_test(test_this_machine),
+        cmocka_unit_test(test_this_machine), cmocka_unit_test(test_worn),
+        cmocka_unit_test(test_roce),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
