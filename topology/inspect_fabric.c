@@ -146,7 +146,7 @@ void inspect_oversubscription(struct topology *t)
     }
     for (int level = 0; level < LEVELS_MAX; level++) {
         char object[96];
-        if (!switches[level] || !(up[level] > 0) || !(down[level] > up[level] * 1.02))
+        if (!switches[level] || !(up[level] > 0) || !(down[level] > up[level] * 1.1))
             continue; /* as well when one is NAN */
         snprintf(object, sizeof(object), "tier %d (%s)", level,
                  level ? "spines" : "leaves");

@@ -1,235 +1,215 @@
-/* Topology as a text tree.  Nodes that differ in nothing but names are printed
- * once, with the others named beside it. */
+/* Topology as a text tree.  Nodes that differ in nothing but who they are and where they
+ * hang are printed once, under a host list. */
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "topology/hostlist.h"
+#include "topology/print.h"
 #include "topology/topology.h"
 
-static void say_bytes(char *out, size_t n, int64_t bytes)
+/* Where to break the rest of a line: after the last ", " that fits, else at the last
+ * blank, else behind the last comma (of a host list), else at the next blank. */
+static size_t break_at(const char *text, size_t width)
 {
-    if (bytes < 0)
-        snprintf(out, n, "memory unknown");
-    else if (bytes >= 10LL << 30)
-        snprintf(out, n, "%.0f GiB", (double)bytes / (double)(1LL << 30));
-    else
-        snprintf(out, n, "%.0f MiB", (double)bytes / (double)(1LL << 20));
-}
+    size_t comma = 0, blank = 0, item = 0, n = strlen(text);
 
-static void add_count(struct str *s, int n, const char *one, const char *many)
-{
-    if (n >= 0)
-        str_addf(s, "%s%d %s", s->len ? ", " : "", n, n == 1 ? one : many);
-}
-
-static void print_cpu(const struct node *n, FILE *fp)
-{
-    struct str s = STR_INIT;
-    char memory[32];
-
-    add_count(&s, n->sockets, "socket", "sockets");
-    add_count(&s, n->cores, "core", "cores");
-    add_count(&s, n->threads, "thread", "threads");
-    say_bytes(memory, sizeof(memory), n->memory_bytes);
-    if (n->cpu_model[0] || s.len || n->memory_bytes >= 0)
-        fprintf(fp, "  cpu   %s%s%s, %s\n", n->cpu_model[0] ? n->cpu_model : "",
-                n->cpu_model[0] && s.len ? ": " : "", s.len ? s.text : "", memory);
-    str_release(&s);
-    for (int i = 0; i < n->n_numas; i++) {
-        say_bytes(memory, sizeof(memory), n->numas[i].memory_bytes);
-        fprintf(fp, "  numa  %d: cpus %s, %s\n", n->numas[i].id,
-                n->numas[i].cpus[0] ? n->numas[i].cpus : "none", memory);
+    if (n <= width)
+        return n;
+    for (size_t i = 1; i <= width; i++) {
+        if (text[i] == ' ' && strchr(",;:", text[i - 1]))
+            comma = i;
+        else if (text[i] == ' ')
+            blank = i;
+        else if (text[i - 1] == ',')
+            item = i;
     }
+    if (comma > width / 2)
+        return comma;
+    if (blank > width / 3)
+        return blank;
+    return item > width / 3 ? item : width + strcspn(text + width, " ");
 }
 
-static void add_numa(struct str *s, int numa)
+void print_line(FILE *fp, int indent, const char *fmt, ...)
 {
-    if (numa < 0)
-        str_adds(s, ", NUMA unknown");
-    else
-        str_addf(s, ", NUMA %d", numa);
+    size_t width = PRINT_WIDTH;
+    char *line, *rest;
+    va_list ap;
+
+    va_start(ap, fmt);
+    line = rest = xvasprintf(fmt, ap);
+    va_end(ap);
+    while (*rest) {
+        size_t n = break_at(rest, width);
+        fprintf(fp, "%.*s\n", (int)n, rest);
+        rest += n;
+        rest += strspn(rest, " ");
+        if (*rest)
+            fprintf(fp, "%*s", indent, "");
+        width = PRINT_WIDTH - (size_t)indent;
+    }
+    free(line);
 }
 
-static void add_nvlinks(struct str *s, const struct gpu *g)
-{
-    double rate = gpu_nvlink_gbytes_per_s(g);
+/* --- nodes ------------------------------------------------------------------------------ */
 
-    if (g->n_nvlinks == 0)
-        return;
-    str_addf(s, ", %d NVLinks", gpu_nvlink_count(g));
-    if (rate > 0)
-        str_addf(s, " %.0f GB/s", rate);
-    str_addf(s, " to %s", g->nvlinks[0].peer[0] ? g->nvlinks[0].peer : "?");
-    for (int i = 1; i < g->n_nvlinks; i++)
-        str_addf(s, " %s", g->nvlinks[i].peer);
+/* A node and its lines without identity and place. */
+struct alike {
+    char *text;
+    int node, first; /* of its group */
+};
+
+static int compare_text(const void *a, const void *b)
+{
+    const struct alike *x = a, *y = b;
+    int c = strcmp(x->text, y->text);
+
+    return c ? c : x->node - y->node;
 }
 
-static void print_gpu(const struct node *n, const struct gpu *g, FILE *fp)
+static int compare_first(const void *a, const void *b)
 {
-    struct str s = STR_INIT;
-    char memory[32];
+    const struct alike *x = a, *y = b;
 
-    say_bytes(memory, sizeof(memory), g->memory_bytes);
-    str_addf(&s, "  gpu   %d", g->index);
-    if (g->busid[0])
-        str_addf(&s, " %s", g->busid);
-    str_addf(&s, " %s, %s", g->name[0] ? g->name : "(name unknown)", memory);
-    if (g->sm > 0)
-        str_addf(&s, ", sm_%d", g->sm);
-    add_numa(&s, g->numa);
-    if (g->pcie_gbytes_per_s > 0)
-        str_addf(&s, ", PCIe %.0f GB/s", g->pcie_gbytes_per_s);
-    add_nvlinks(&s, g);
-    if (g->nic >= 0)
-        str_addf(&s, ", nic %s", n->nics[g->nic].name);
-    if (g->mig == 1)
-        str_adds(&s, ", MIG on");
-    fprintf(fp, "%s\n", s.text);
-    str_release(&s);
+    return x->first != y->first ? x->first - y->first : x->node - y->node;
 }
 
-static void print_nic(const struct topology *t, const struct nic *c, FILE *fp)
+/* All nodes, group after group, in the order of the first of each. */
+static struct alike *group_nodes(const struct topology *t)
 {
-    struct str s = STR_INIT;
-    static const char *const state[] = { "state unknown", "down", "up" };
+    struct alike *a = xcalloc((size_t)t->n_nodes + 1, sizeof(*a));
 
-    str_addf(&s, "  nic   %s", c->name);
-    if (c->busid[0])
-        str_addf(&s, " %s", c->busid);
-    str_addf(&s, " %s", link_layer_name(c->layer));
-    if (c->gbits_per_s > 0)
-        str_addf(&s, " %.0f Gb/s", c->gbits_per_s);
-    str_addf(&s, ", %s, %s", nic_kind_name(c->kind), state[c->up + 1]);
-    add_numa(&s, c->numa);
-    if (c->rail >= 0)
-        str_addf(&s, ", rail %d", c->rail);
-    if (c->leaf >= 0)
-        str_addf(&s, ", leaf %s", t->switches[c->leaf].name);
-    if (c->guid[0])
-        str_addf(&s, ", guid %s", c->guid);
-    if (c->address[0])
-        str_addf(&s, ", %s", c->address);
-    fprintf(fp, "%s\n", s.text);
-    str_release(&s);
+    for (int i = 0; i < t->n_nodes; i++)
+        a[i] = (struct alike){ print_node(t, &t->nodes[i], 0), i, i };
+    qsort(a, (size_t)t->n_nodes, sizeof(*a), compare_text);
+    for (int i = 1; i < t->n_nodes; i++)
+        if (str_eq(a[i].text, a[i - 1].text))
+            a[i].first = a[i - 1].first;
+    qsort(a, (size_t)t->n_nodes, sizeof(*a), compare_first);
+    return a;
 }
 
-/* Where the schedulers and drivers put the node as a whole. */
-static void print_place(const struct topology *t, const struct node *n, FILE *fp)
+static char *fold(const struct topology *t, const struct alike *a, int n)
 {
-    if (n->leaf >= 0)
-        fprintf(fp, "  at    %s %s\n",
-                t->switches[n->leaf].kind[0] ? t->switches[n->leaf].kind : "leaf",
-                t->switches[n->leaf].name);
-    if (n->nvlink_domain[0])
-        fprintf(fp, "  in    NVLink domain %s\n", n->nvlink_domain);
+    struct strlist names = { 0 };
+    char *folded;
+
+    for (int i = 0; i < n; i++)
+        strlist_add(&names, t->nodes[a[i].node].name);
+    folded = hostlist_fold(&names);
+    strlist_release(&names);
+    return folded;
 }
 
-/* The node's lines without its header. */
-static char *body(const struct topology *t, const struct node *n)
+/* The place of the first, where all n have it. */
+static char *common_text(const struct topology *t, const struct alike *a, int n)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *fp = open_memstream(&text, &size);
+    char *first = print_node(t, &t->nodes[a[0].node], PRINT_PLACE);
 
-    if (!fp)
-        abort(); /* only when memory is gone */
-    print_place(t, n, fp);
-    print_cpu(n, fp);
-    for (int i = 0; i < n->n_gpus; i++)
-        print_gpu(n, &n->gpus[i], fp);
-    for (int i = 0; i < n->n_nics; i++)
-        print_nic(t, &n->nics[i], fp);
-    fclose(fp);
-    return text;
+    for (int i = 1; i < n; i++) {
+        char *other = print_node(t, &t->nodes[a[i].node], PRINT_PLACE);
+        int same = str_eq(first, other);
+        free(other);
+        if (!same) {
+            free(first);
+            return xstrdup(a[0].text);
+        }
+    }
+    return first;
 }
 
-static void print_level(const struct topology *t, int level, FILE *fp)
+/* Is this line (of n bytes, its end included) one of text? */
+static int has_line(const char *text, const char *line, size_t n)
 {
-    const char *first = NULL, *last = NULL, *kind = level ? "spine" : "leaf ";
+    for (const char *at = text; *at; at += strcspn(at, "\n") + 1)
+        if (strncmp(at, line, n) == 0)
+            return 1;
+    return 0;
+}
+
+/* Lines of `text` that `other` has not, each after `mark`; NULL: they are counted only. */
+static int print_unlike(const char *text, const char *other, const char *mark, FILE *fp)
+{
     int n = 0;
 
-    for (int i = 0; i < t->n_switches; i++) {
-        if (t->switches[i].level != level)
+    for (const char *at = text; *at; at += strcspn(at, "\n") + 1) {
+        size_t len = strcspn(at, "\n") + 1;
+        if (has_line(other, at, len))
             continue;
-        last = t->switches[i].name;
-        kind = t->switches[i].kind[0] ? t->switches[i].kind : kind;
-        first = n++ ? first : last;
+        n++;
+        if (fp)
+            fprintf(fp, "%s%.*s", mark, (int)len, at);
     }
-    if (n)
-        fprintf(fp, "  %s %d: %s%s%s\n", kind, n, first, n > 1 ? " .. " : "",
-                n > 1 ? last : "");
+    return n;
 }
 
-static void print_switches(const struct topology *t, FILE *fp)
+static int count_lines(const char *text)
 {
-    int top = 0;
+    int n = 0;
 
-    if (t->n_switches == 0)
+    for (; *text; text++)
+        n += *text == '\n';
+    return n;
+}
+
+/* Most of it is as in the first group: only the rest is told. */
+static int print_as_first(const struct topology *t, const struct alike *first,
+                          const struct alike *a, FILE *fp)
+{
+    if (a == first ||
+        print_unlike(a->text, first->text, "", NULL) * 2 > count_lines(a->text) ||
+        print_unlike(first->text, a->text, "", NULL) * 2 > count_lines(first->text))
+        return 0;
+    fprintf(fp, "  as %s, but for\n", t->nodes[first->node].name);
+    print_unlike(a->text, first->text, "+", fp);
+    print_unlike(first->text, a->text, "-", fp);
+    return 1;
+}
+
+static void print_group(const struct topology *t, const struct alike *all,
+                        const struct alike *a, int n, FILE *fp)
+{
+    const struct node *first = &t->nodes[a[0].node];
+    char *text, *names = fold(t, a, n);
+
+    if (n == 1)
+        fprintf(fp, "node %s%s%s\n", first->name, first->boot_id[0] ? "  boot id " : "",
+                first->boot_id);
+    else
+        print_line(fp, 8, "node %s (%d alike)", names, n);
+    free(names);
+    if (print_as_first(t, all, a, fp))
         return;
-    for (int i = 0; i < t->n_switches; i++)
-        top = t->switches[i].level > top ? t->switches[i].level : top;
-    fprintf(fp, "fabric\n");
-    for (int level = top; level >= 0; level--)
-        print_level(t, level, fp);
-}
-
-static void print_links(const struct topology *t, FILE *fp)
-{
-    int cables = 0;
-
-    for (int i = 0; i < t->n_links; i++)
-        cables += t->links[i].count;
-    if (t->n_links && t->links[0].gbits_per_s < 0)
-        fprintf(fp, "  links %d between switches, cables and rate unknown\n",
-                t->n_links);
-    else if (t->n_links)
-        fprintf(fp, "  links %d between switches, %d cables of %.0f Gb/s\n", t->n_links,
-                cables, t->links[0].gbits_per_s);
-}
-
-/* How many nodes from i on have the same body. */
-static int count_alike(const struct topology *t, int i, const char *text)
-{
-    int same = 1;
-
-    for (; i + same < t->n_nodes; same++) {
-        char *next = body(t, &t->nodes[i + same]);
-        int differ = strcmp(text, next) != 0;
-        free(next);
-        if (differ)
-            break;
-    }
-    return same;
+    text = n == 1 ? print_node(t, first, PRINT_PLACE | PRINT_IDENTITY)
+                  : common_text(t, a, n);
+    fputs(text, fp);
+    free(text);
 }
 
 static void print_nodes(const struct topology *t, FILE *fp)
 {
-    int same;
+    struct alike *a = group_nodes(t);
 
-    for (int i = 0; i < t->n_nodes; i += same) {
-        const struct node *n = &t->nodes[i];
-        char *text = body(t, n);
-        same = count_alike(t, i, text);
-        fprintf(fp, "node %s", n->name);
-        if (same > 1)
-            fprintf(fp, " .. %s (%d alike)", t->nodes[i + same - 1].name, same);
-        else if (n->boot_id[0])
-            fprintf(fp, "  boot id %s", n->boot_id);
-        fprintf(fp, "\n%s", text);
-        free(text);
+    for (int i = 0, to; i < t->n_nodes; i = to) {
+        to = i + 1;
+        while (to < t->n_nodes && a[to].first == a[i].first)
+            to++;
+        print_group(t, a, a + i, to - i, fp);
     }
+    for (int i = 0; i < t->n_nodes; i++)
+        free(a[i].text);
+    free(a);
 }
 
 void topology_print(const struct topology *t, FILE *fp)
 {
-    fprintf(fp, "topology from %s%s: %d node%s\n", t->source,
-            t->simulated ? " (simulated: described, not looked at)" : "", t->n_nodes,
-            t->n_nodes == 1 ? "" : "s");
+    print_line(fp, 8, "topology from %s%s: %d node%s", t->source,
+               t->simulated ? " (simulated: described, not looked at)" : "", t->n_nodes,
+               t->n_nodes == 1 ? "" : "s");
     print_nodes(t, fp);
-    print_switches(t, fp);
-    print_links(t, fp);
-    for (int i = 0; i < t->n_findings; i++)
-        fprintf(fp, "%s  %s: %s\n", severity_name(t->findings[i].severity),
-                t->findings[i].object, t->findings[i].text);
+    print_fabric(t, fp);
+    print_findings(t, fp);
 }

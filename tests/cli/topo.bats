@@ -5,7 +5,9 @@ load lib
     run muster topo --source "sysfs:$T/hgx"
     status 0
     has 'node hgx01  boot id 11111111-2222-3333-4444-555555555555'
-    has 'gpu   4 0000:9a:10.0 NVIDIA H200, memory unknown, NUMA 1, PCIe 48 GB/s, nic mlx5_7'
+    has 'gpus  8 x NVIDIA H200, memory unknown'
+    has 'gpu   4 0000:9a:10.0, NUMA 1, PCIe 48 GB/s, nic mlx5_7 PIX'
+    has 'mlx5_8 0000:68:02.0 infiniband 200 Gb/s, storage, up (shares no PCIe switch with a GPU)'
     has 'fail  hgx01 gpu 3: PCIe link of 0000:5d:10.0 has 8 of 16 lanes'
     lacks docker0
 }
@@ -54,7 +56,7 @@ load lib
     run muster topo --source "spec:$SRC/recipes/clusters/b200-64x8.yaml"
     status 0
     has 'simulated: described, not looked at'
-    has 'node b200-01 .. b200-32 (32 alike)'
+    has 'node b200-[01-64] (64 alike)'
     has 'links 128 between switches, 512 cables of 400 Gb/s'
     muster topo --source "spec:$SRC/recipes/clusters/b200-64x8.yaml" --json |
         jq -e '.simulated == true and (.nodes | length) == 64'
@@ -127,8 +129,8 @@ load lib
     run muster topo --source "slurmconf:$SRC/tests/cases/b10_block.conf" \
         --source "cliques:$SRC/tests/cases/b10_cliques.tsv"
     status 0
-    has 'node gb015 .. gb018 (4 alike)'
-    has 'in    NVLink domain 11111111-2222-3333-4444-555555555555.2'
+    has '  11111111-2222-3333-4444-555555555555.2: gb[019-020]'
+    has '  r02: gb[019-036]'
     has 'warn  r03: the block has 14 nodes, short of the base size 18'
     has 'warn  r02: the block is no single NVLink domain: gb[019-020]; gb[021-024] are apart'
 }
@@ -202,7 +204,7 @@ shown()
     } >fab
     run muster topo --source ibnet:fab
     status 0
-    has 'node ca-0000000000009000'
+    has 'node ca-[0000000000009000-0000000000009003] (4 alike)'
     jq -n '{schema: "muster/topo/1", source: "hosts", nodes: [{name: "gn07", nics: [{name: "mlx5_0",
         guid: "0x0000000000009002", kind: "compute"}]}]}' >hosts.json
     for order in "ibnet:fab json:hosts.json" "json:hosts.json ibnet:fab"; do
@@ -241,4 +243,26 @@ shown()
     run muster topo --source "sysfs:$T/hgx" --output nowhere/x
     status 3
     has 'nowhere/x'
+}
+
+@test "topo: 64 nodes: equal ones once, odd ones by what is odd, findings by host list" {
+    muster topo --source "spec:$SRC/recipes/clusters/b200-64x8.yaml" --json | jq '
+        (.nodes[].driver) = "570.86.10" | (.nodes[9:14][].driver) = "550.54.15" |
+        (.nodes[20,21,40].gpus[3].nvlinks[0].count) = 17 | .nodes[50].nics[2].up = 0 |
+        .nodes[51].nics[2].gbits_per_s = 200 | .nodes[33].nics[1].leaf = 12 |
+        (.fabric.links[] | select(.from == 8 and .to > 19) | .count) = 1' >odd.json
+    run muster topo --source json:odd.json
+    status 0
+    has 'node b200-[01-09,15-20,23-40,42-50,53-64] (54 alike)'
+    has 'node b200-[10-14] (5 alike)'
+    has '  as b200-01, but for'
+    has 'leaf1-rail0: rail 0, 32 NICs of b200-[33-64], 20 cables up'
+    has 'findings: 6 fail, 2 warn, 0 note'
+    has 'fail  b200-[21-22,41] gpu 3: 17 NVLinks are up, 18 on its like beside it (1 short)'
+    has 'fail  b200-34 mlx5_1: miswired: rail 1, but leaf leaf1-rail4 carries rail 4'
+    has 'warn  leaf1-rail0: the leaf has 20 cables upward, most of the 16 leaves have 32'
+    has 'warn  5 nodes: not like the other 59 in GPU driver: 550.54.15 on b200-[10-14]'
+    sed '/^findings/,$d' <<<"$output" >tree
+    [ "$(wc -L <tree)" -le 100 ]
+    [ "$(wc -l <tree)" -le 80 ]
 }

@@ -283,7 +283,7 @@ static void test_print_folds_equal_nodes(void **state)
     t->nodes[2].gpus[1].mig = 1;
     topology_print(t, fp);
     fclose(fp);
-    assert_non_null(strstr(text, "node n1 .. n2 (2 alike)"));
+    assert_non_null(strstr(text, "node n[1-2] (2 alike)"));
     assert_non_null(strstr(text, "node n3\n"));
     assert_non_null(strstr(text, "MIG on"));
     assert_non_null(strstr(text, "simulated"));
