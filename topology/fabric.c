@@ -80,6 +80,26 @@ int fabric_check_span(const struct topology *t, const int *node, int n, struct e
     return rc;
 }
 
+int fabric_components(const struct topology *t, int *component)
+{
+    int *parent = join_switches(t), n = 0;
+    int *seen = xcalloc((size_t)t->n_switches + 1, sizeof(*seen));
+
+    for (int i = 0; i < t->n_nodes; i++) {
+        int w = switch_of(&t->nodes[i]);
+        component[i] = -1;
+        if (w < 0 || t->switches[w].kind[0]) /* as above */
+            continue;
+        w = root_of(parent, w);
+        if (!seen[w])
+            seen[w] = ++n;
+        component[i] = seen[w] - 1;
+    }
+    free(seen);
+    free(parent);
+    return n;
+}
+
 int fabric_same_nvlink(const struct topology *t, int a, int b)
 {
     const char *x = t->nodes[a].nvlink_domain, *y = t->nodes[b].nvlink_domain;

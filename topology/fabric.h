@@ -16,6 +16,10 @@ struct topology;
 int fabric_check_span(const struct topology *t, const int *node, int n,
                       struct err *err);
 
+/* component[t->n_nodes]: 0, 1, ... for nodes that links (or nodes with NICs on several
+ * switches) join, by their first node; -1 where that is not known.  Returns how many. */
+int fabric_components(const struct topology *t, int *component);
+
 /* Are nodes a and b one NVLink domain?  1, 0; -1 when the domain of one is unknown.
  * The same cluster UUID with another clique is another domain (case B10). */
 int fabric_same_nvlink(const struct topology *t, int a, int b);

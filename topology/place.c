@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "recipes/recipe.h"
+#include "topology/fabric.h"
 #include "topology/place_bind.h"
 #include "topology/place_order.h"
 #include "topology/topology.h"
@@ -118,32 +119,45 @@ struct layout {
     int world, shard, on_gpus;
     int per_node; /* ranks of a full node */
     int *order;   /* chosen nodes */
-    int *count;   /* [t->n_nodes] ranks of each of them */
+    int *fit;     /* [n_fit] those that could have been; none where hosts have slots */
+    int n_fit;
+    int *count; /* [t->n_nodes] ranks of each of them */
     int n_nodes;
 };
 
-/* Nodes that one shard group fills; 1 when groups and nodes do not fill each other. */
-static int nodes_of_group(const struct layout *l)
+/* The fewest nodes that whole shard groups fill: one where groups divide nodes, 3 for
+ * groups of 12 on 8 GPUs a node; 1 when the world does not fill its nodes. */
+static int nodes_of_group(const struct layout *l, int need)
 {
-    return l->shard % l->per_node ? 1 : l->shard / l->per_node;
+    int a = l->shard, b = l->per_node;
+
+    while (b) {
+        int rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return need % (l->shard / a) ? 1 : l->shard / a;
 }
 
 static int choose(struct layout *l, int need, int least)
 {
-    int *fit = xcalloc((size_t)l->t->n_nodes + 1, sizeof(*fit)), n = 0;
+    int *fit = l->fit, n = 0;
 
     for (int i = 0; i < l->t->n_nodes; i++)
         if (!l->t->nodes[i].set_aside &&
             (!l->on_gpus || usable_gpus(&l->t->nodes[i]) >= least))
             fit[n++] = i;
+    l->n_fit = n;
     l->n_nodes = n < need ? n : need;
-    if (n >= need)
-        place_order(l->t, fit, n, need, nodes_of_group(l), l->order);
+    if (n >= need) {
+        struct place_tiers *tiers = place_tiers_new(l->t);
+        place_order(l->t, tiers, fit, n, need, nodes_of_group(l, need), l->order);
+        place_tiers_free(tiers);
+    }
     for (int k = 0; k < l->n_nodes; k++)
         l->count[k] = l->world - k * l->per_node < l->per_node
                           ? l->world - k * l->per_node
                           : l->per_node;
-    free(fit);
     return n >= need;
 }
 
@@ -303,6 +317,8 @@ static struct placement *fill(const struct layout *l, int shard, int replicate,
     p->on_gpus = l->on_gpus;
     p->n_nodes = l->n_nodes;
     p->order = l->order;
+    p->fit = l->fit;
+    p->n_fit = l->n_fit;
     p->rank = xcalloc((size_t)l->world, sizeof(*p->rank));
     for (int k = 0, first = 0; k < l->n_nodes; first += l->count[k++])
         fill_node(p, l, k, first);
@@ -332,12 +348,17 @@ int placement_make(const struct recipe *r, const struct topology *t, int world,
     l.on_gpus = wants_gpus(r, t);
     l.order = xcalloc((size_t)t->n_nodes + 1, sizeof(*l.order));
     l.count = xcalloc((size_t)t->n_nodes + 1, sizeof(*l.count));
+    l.fit = xcalloc((size_t)t->n_nodes + 1, sizeof(*l.fit));
     rc =
         l.on_gpus ? choose_gpu_nodes(&l, limit, err) : choose_cpu_nodes(&l, limit, err);
     if (rc == 0)
+        rc = fabric_check_span(t, l.order, l.n_nodes, err);
+    if (rc == 0)
         *out = fill(&l, shard, replicate, accumulation);
-    else
+    else {
         free(l.order);
+        free(l.fit);
+    }
     free(l.count);
     return rc;
 }
@@ -347,6 +368,7 @@ void placement_free(struct placement *p)
     if (!p)
         return;
     free(p->order);
+    free(p->fit);
     free(p->rank);
     free(p);
 }

@@ -35,14 +35,17 @@ struct placement {
     int on_gpus;        /* else `gpu` counts CPU slots */
     int n_nodes;        /* nodes used: 0 .. n_nodes-1 of order[] */
     int *order;         /* [n_nodes] topology.nodes[] in rank order */
+    int n_fit;          /* nodes that could have been used, as they are listed */
+    int *fit;           /* [n_fit]; none where hosts came with slots */
     struct place *rank; /* [world] */
 };
 
 /* Lay `world` ranks out, gpus_per_node a node, so that a shard group spans as
  * few nodes as it can: ranks fill node after node, and a world that needs several
- * nodes fills each (E10).  Where the leaf switches of nodes are known, a shard group
- * stays below one leaf if it can, replicas go across, and a world that fits below one
- * leaf stays there (place_order.h).
+ * nodes fills each (E10).  A shard group stays inside the smallest tier that holds it
+ * (NVLink domain, leaf, pod: place_tiers.h), no more groups cross one than must
+ * (place_pack.h, with the proof), and a world that fits inside one stays there.  Nodes
+ * that findings speak against are taken last (place_order.h).
  *
  * On GPUs (cluster.device cuda; auto and sim, where there are any): one rank a GPU that
  * has no MIG (A12); nodes with too few are passed over.  A rank's CPUs are its share
@@ -53,7 +56,7 @@ struct placement {
  * CPUs evenly, unbound when there are more ranks than CPUs.
  *
  * r may be NULL (a program that is no trainer): the world is one shard group.
- * Refuses too few nodes or GPUs, degrees that do not multiply to the world; says how
+ * Refuses nodes that no link joins (B09), too few nodes or GPUs, degrees that do not multiply to the world; says how
  * many there are.  *out is the caller's; placement_free(). */
 int placement_make(const struct recipe *r, const struct topology *t, int world,
                    struct placement **out, struct err *err);

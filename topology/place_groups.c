@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "topology/fabric.h"
 #include "topology/place.h"
 #include "topology/place_order.h"
 #include "topology/topology.h"
@@ -151,6 +152,32 @@ static void warn_leaves(const struct placement *p, const struct topology *t,
                                 torn, p->replicate_degree, p->shard_degree));
 }
 
+/* Shard groups that leave an NVLink domain, where there are domains of several nodes. */
+static void warn_domains(const struct placement *p, const struct topology *t,
+                         struct strlist *out)
+{
+    struct place_tiers *tiers = place_tiers_new(t);
+    int *node = xcalloc((size_t)p->shard_degree, sizeof(*node)), torn = 0;
+    struct err why = ERR_INIT, more = ERR_INIT;
+
+    for (int first = 0; first < p->world; first += p->shard_degree) {
+        if (!tiers->n || tiers->kind[0] != TIER_DOMAIN)
+            break;
+        for (int i = 0; i < p->shard_degree; i++)
+            node[i] = p->rank[first + i].node;
+        torn += fabric_check_nvlink(t, node, p->shard_degree, torn ? &more : &why) < 0;
+        err_release(&more);
+    }
+    if (torn)
+        add_line(out,
+                 xasprintf("%d of %d shard groups of %d leave their NVLink domain: "
+                           "%s",
+                           torn, p->replicate_degree, p->shard_degree, err_text(&why)));
+    err_release(&why);
+    free(node);
+    place_tiers_free(tiers);
+}
+
 static int has_nvlink(const struct topology *t, const struct placement *p)
 {
     const struct node *n = &t->nodes[p->rank[0].node];
@@ -170,6 +197,7 @@ void placement_warnings(const struct placement *p, const struct topology *t,
     }
     warn_torn_groups(p, per_node, out);
     warn_leaves(p, t, out);
+    warn_domains(p, t, out);
     if (has_nvlink(t, p) && p->n_nodes > 1 && p->shard_degree < per_node)
         add_line(out, xasprintf("shard groups of %d leave the NVLink of %d GPUs of a "
                                 "node unused, and %d replicas are summed across nodes",

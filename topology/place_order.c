@@ -4,164 +4,226 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "topology/place_pack.h"
 #include "topology/topology.h"
 
-enum { DEPTH = 32 };
+/* --- suspects -------------------------------------------------------------------- */
 
-/* A leaf with nodes that fit; nodes of no known leaf have one each. */
-struct leaf {
-    int at;          /* fabric.switches; -1 unknown */
-    int path[DEPTH]; /* switches from the root down to it */
-    int depth;
-    int first; /* the node that is named first */
-    int n;
-    int *node;
-    int whole; /* nodes that are taken in whole groups */
-    int taken; /* nodes that are taken: the first ones */
+struct named {
+    const char *name;
+    size_t len;
+    int node;
 };
 
-int place_leaf(const struct topology *t, int node)
+static int compare_named(const void *a, const void *b)
 {
-    const struct node *n = &t->nodes[node];
-    int least = n->leaf;
+    const struct named *x = a, *y = b;
+    size_t len = x->len < y->len ? x->len : y->len;
+    int by_name = strncmp(x->name, y->name, len);
 
-    for (int i = 0; n->leaf < 0 && i < n->n_nics; i++)
-        if (n->nics[i].leaf >= 0 && n->nics[i].kind != NIC_STORAGE &&
-            n->nics[i].kind != NIC_MANAGEMENT && (least < 0 || n->nics[i].leaf < least))
-            least = n->nics[i].leaf;
-    return least;
+    return by_name ? by_name : (x->len > y->len) - (x->len < y->len);
 }
 
-/* --- leaves in the order of the tree ------------------------------------------------- */
-
-static int parent(const struct topology *t, int at)
+/* The node that a finding is about: "gn01", "gn01 mlx5_0"; -1 none. */
+static int node_of(const struct named *all, int n, const char *object)
 {
-    for (int i = 0; i < t->n_links; i++)
-        if (t->links[i].from == at)
-            return t->links[i].to;
-    return -1;
+    struct named key = { object, strcspn(object, " "), -1 }, *found;
+
+    found = bsearch(&key, all, (size_t)n, sizeof(*all), compare_named);
+    return found ? found->node : -1;
 }
 
-static void find_path(const struct topology *t, struct leaf *l)
+int place_suspects(const struct topology *t, char *suspect)
 {
-    int up[DEPTH], n = 0;
+    struct named *all = xcalloc((size_t)t->n_nodes + 1, sizeof(*all));
+    char *warned = xcalloc((size_t)t->n_nodes + 1, 1);
+    int n = 0, warnings = 0;
 
-    for (int at = l->at; at >= 0 && n < DEPTH; at = parent(t, at))
-        up[n++] = at;
-    l->depth = n;
-    for (int i = 0; i < n; i++)
-        l->path[i] = up[n - 1 - i];
-}
-
-/* Below one spine side by side; of one switch, as their nodes are named. */
-static int compare_leaves(const void *a, const void *b)
-{
-    const struct leaf *x = a, *y = b;
-
-    for (int i = 0; i < x->depth && i < y->depth; i++) {
-        if (x->path[i] == y->path[i])
-            continue;
-        if (i + 1 == x->depth && i + 1 == y->depth)
-            break; /* two leaves of one switch */
-        return x->path[i] < y->path[i] ? -1 : 1;
-    }
-    return (x->first > y->first) - (x->first < y->first);
-}
-
-static struct leaf *leaf_for(struct leaf *all, int *n, int at)
-{
-    for (int i = 0; at >= 0 && i < *n; i++)
-        if (all[i].at == at)
-            return &all[i];
-    all[*n].at = at;
-    return &all[(*n)++];
-}
-
-static struct leaf *find_leaves(const struct topology *t, const int *fit, int n,
-                                int *n_leaves)
-{
-    struct leaf *all = xcalloc((size_t)n + 1, sizeof(*all));
-
-    *n_leaves = 0;
-    for (int i = 0; i < n; i++) {
-        struct leaf *l = leaf_for(all, n_leaves, place_leaf(t, fit[i]));
-        if (!l->n) {
-            l->first = fit[i];
-            find_path(t, l);
+    memset(suspect, 0, (size_t)t->n_nodes);
+    for (int i = 0; i < t->n_nodes; i++)
+        all[i] = (struct named){ t->nodes[i].name, strlen(t->nodes[i].name), i };
+    qsort(all, (size_t)t->n_nodes, sizeof(*all), compare_named);
+    for (int i = 0; i < t->n_findings; i++) {
+        const struct finding *f = &t->findings[i];
+        int node = node_of(all, t->n_nodes, f->object);
+        if (node >= 0 && f->severity == SEVERITY_FAIL)
+            suspect[node] = 1;
+        if (node >= 0 && f->severity == SEVERITY_WARN) {
+            warnings += !warned[node];
+            warned[node] = 1;
         }
-        if ((l->n & (l->n - 1)) == 0) /* full: twice the room */
-            l->node = xrealloc(l->node, 2 * (size_t)l->n + 1, sizeof(*l->node));
-        l->node[l->n++] = fit[i];
     }
-    qsort(all, (size_t)*n_leaves, sizeof(*all), compare_leaves);
-    return all;
+    for (int i = 0; i < t->n_nodes; i++) {
+        if (warned[i] && 4 * warnings <= t->n_nodes)
+            suspect[i] = 1;
+        n += suspect[i];
+    }
+    free(warned);
+    free(all);
+    return n;
 }
 
-/* --- choosing ---------------------------------------------------------------------- */
+/* --- which nodes ---------------------------------------------------------------------- */
 
-/* The untaken leaf that holds `want` whole groups with the least to spare, else the
- * one that holds most; NULL: none holds any. */
-static struct leaf *best(struct leaf *all, int n, int want, int group)
+struct deficit {
+    int unit, missing, have, at; /* nodes to the next whole group; suspects it has */
+};
+
+static int compare_deficits(const void *a, const void *b)
 {
-    struct leaf *found = NULL;
+    const struct deficit *x = a, *y = b;
+
+    if (x->missing != y->missing)
+        return x->missing < y->missing ? -1 : 1;
+    return (x->unit > y->unit) - (x->unit < y->unit);
+}
+
+/* Suspects that each unit of the lowest tier gives: the units that lack least to one
+ * more group first, then what is still wanted from wherever there are some. */
+static void ask_units(struct deficit *d, int units, int group, int wanted, int *give)
+{
+    qsort(d, (size_t)units, sizeof(*d), compare_deficits);
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < units && wanted > 0; i++) {
+            int left = d[i].have - give[d[i].unit];
+            int ask = round ? left : d[i].missing % group;
+            if (ask > left || ask > wanted)
+                ask = round ? (left < wanted ? left : wanted) : 0;
+            give[d[i].unit] += ask;
+            wanted -= ask;
+        }
+}
+
+/* The good nodes and `wanted` suspects behind them; how many. */
+static int take_suspects(const struct place_tiers *tiers, const int *fit, int n,
+                         const char *suspect, int group, int wanted, int *out)
+{
+    int units = tiers->n ? tiers->units[0] : 1, taken = 0;
+    struct deficit *d = xcalloc((size_t)units + 1, sizeof(*d));
+    int *give = xcalloc((size_t)units + 1, sizeof(*give));
+
+    for (int u = 0; u < units; u++)
+        d[u].unit = u;
+    for (int i = 0; i < n; i++) {
+        struct deficit *here = &d[tiers->n ? tiers->unit[0][fit[i]] : 0];
+        here->have += suspect[fit[i]];
+        here->at += !suspect[fit[i]];
+        if (!suspect[fit[i]])
+            out[taken++] = fit[i];
+    }
+    for (int u = 0; u < units; u++)
+        d[u].missing = (group - d[u].at % group) % group;
+    ask_units(d, units, group, wanted, give);
+    for (int i = 0; i < n; i++) {
+        int u = tiers->n ? tiers->unit[0][fit[i]] : 0;
+        if (suspect[fit[i]] && give[u] > 0) {
+            give[u]--;
+            out[taken++] = fit[i];
+        }
+    }
+    free(give);
+    free(d);
+    return taken;
+}
+
+/* The nodes to choose from, those to be taken last at the end; how many. */
+static int candidates(const struct topology *t, const struct place_tiers *tiers,
+                      const int *fit, int n, int need, int group, int *out)
+{
+    char *suspect = xcalloc((size_t)t->n_nodes + 1, 1);
+    int good = n;
+
+    place_suspects(t, suspect);
+    for (int i = 0; i < n; i++)
+        good -= suspect[fit[i]];
+    n = take_suspects(tiers, fit, n, suspect, group, need > good ? need - good : 0,
+                      out);
+    free(suspect);
+    return n;
+}
+
+/* --- as others would ------------------------------------------------------------------ */
+
+void place_by_name(const struct topology *t, const int *fit, int n, int need,
+                   int *order)
+{
+    struct named *all = xcalloc((size_t)n + 1, sizeof(*all));
 
     for (int i = 0; i < n; i++) {
-        int here = all[i].n / group, had = found ? found->n / group : 0;
-        if (all[i].taken || here < 1)
-            continue;
-        if (!found || (here >= want ? had < want || here < had : here > had))
-            found = &all[i];
+        const char *name = t->nodes[fit[i]].name;
+        all[i] = (struct named){ name, strlen(name), fit[i] };
     }
-    return found;
-}
-
-/* Whole groups into leaves; returns how many are left over. */
-static int take_whole(struct leaf *all, int n, int groups, int group)
-{
-    struct leaf *l;
-
-    while (groups > 0 && (l = best(all, n, groups, group))) {
-        int here = l->n / group < groups ? l->n / group : groups;
-        l->whole = l->taken = here * group;
-        groups -= here;
-    }
-    return groups;
-}
-
-/* The rest goes where most nodes are left, so that it crosses few leaves. */
-static void take_rest(struct leaf *all, int n, int need)
-{
-    while (need > 0) {
-        struct leaf *most = &all[0];
-        int here;
-        for (int i = 1; i < n; i++)
-            if (all[i].n - all[i].taken > most->n - most->taken)
-                most = &all[i];
-        here = most->n - most->taken < need ? most->n - most->taken : need;
-        most->taken += here;
-        need -= here;
-    }
-}
-
-void place_order(const struct topology *t, const int *fit, int n, int need, int group,
-                 int *order)
-{
-    int n_leaves, at = 0, rest;
-    struct leaf *all = find_leaves(t, fit, n, &n_leaves);
-
-    if (all[0].at < 0 && n_leaves == n) { /* nothing is known of any */
-        memcpy(order, fit, (size_t)need * sizeof(*order));
-    } else {
-        rest = take_whole(all, n_leaves, need / group, group);
-        take_rest(all, n_leaves, rest * group);
-        for (int i = 0; i < n_leaves; i++)
-            for (int k = 0; k < all[i].whole; k++)
-                order[at++] = all[i].node[k];
-        for (int i = 0; i < n_leaves; i++)
-            for (int k = all[i].whole; k < all[i].taken; k++)
-                order[at++] = all[i].node[k];
-    }
-    for (int i = 0; i < n_leaves; i++)
-        free(all[i].node);
+    qsort(all, (size_t)n, sizeof(*all), compare_named);
+    for (int i = 0; i < need; i++)
+        order[i] = all[i].node;
     free(all);
+}
+
+/* order[] unless it is worse than the nodes as they are listed, or by name: where the
+ * greedy packing is not proven it could be. */
+static void no_worse(const struct topology *t, struct pack *p, int *order)
+{
+    int need = p->group * p->groups;
+    int *other = xcalloc((size_t)need + 1, sizeof(*other));
+
+    for (int by_name = 0; by_name < 2 && !p->exact; by_name++) {
+        struct pack_score score;
+        memcpy(other, p->node, (size_t)need * sizeof(*other));
+        if (by_name)
+            place_by_name(t, p->node, p->n, need, other);
+        pack_score_of(p->tiers, other, p->group, p->groups, &score);
+        if (pack_score_compare(&score, &p->score, p->tiers->n) >= 0)
+            continue;
+        memcpy(order, other, (size_t)need * sizeof(*other));
+        p->score = score;
+    }
+    free(other);
+}
+
+/* --- the parts that no link joins ----------------------------------------------------- */
+
+static int in_component(const struct place_tiers *tiers, const int *fit, int n, int c,
+                        int *out)
+{
+    int count = 0;
+
+    for (int i = 0; i < n; i++) {
+        int here = tiers->component[fit[i]];
+        if (c < 0 || here < 0 || here == c)
+            out[count++] = fit[i];
+    }
+    return count;
+}
+
+void place_order(const struct topology *t, const struct place_tiers *tiers,
+                 const int *fit, int n, int need, int group, int *order)
+{
+    int *part = xcalloc((size_t)n + 1, sizeof(*part));
+    int *chosen = xcalloc((size_t)n + 1, sizeof(*chosen));
+    int *tried = xcalloc((size_t)need + 1, sizeof(*tried)), found = 0;
+    struct pack_score least;
+
+    /* each part that has enough; all together when none has, to be refused by name */
+    for (int c = tiers->components > 1 ? 0 : -1; c < tiers->components; c++) {
+        struct pack p = { .tiers = tiers, .group = group, .groups = need / group };
+        int count = in_component(tiers, fit, n, c, part);
+        if (count < need)
+            continue;
+        p.node = chosen;
+        p.n = candidates(t, tiers, part, count, need, group, chosen);
+        place_pack(&p, tried);
+        no_worse(t, &p, tried);
+        if (!found || pack_score_compare(&p.score, &least, tiers->n) < 0) {
+            memcpy(order, tried, (size_t)need * sizeof(*order));
+            least = p.score;
+        }
+        found = 1;
+        if (c < 0)
+            break;
+    }
+    if (!found)
+        memcpy(order, fit, (size_t)need * sizeof(*order));
+    free(tried);
+    free(chosen);
+    free(part);
 }
