@@ -61,7 +61,7 @@ int fabric_check_span(const struct topology *t, const int *node, int n, struct e
 {
     int *parent = join_switches(t), first = -1, rc = 0;
 
-    for (int i = 0; i < n && rc == 0; i++) {
+    for (int i = 0; i < n && rc == 0 && t->n_links; i++) {
         int w = switch_of(&t->nodes[node[i]]);
         /* blocks and rings stand apart and are joined all the same */
         if (w < 0 || t->switches[w].kind[0])
@@ -88,7 +88,7 @@ int fabric_components(const struct topology *t, int *component)
     for (int i = 0; i < t->n_nodes; i++) {
         int w = switch_of(&t->nodes[i]);
         component[i] = -1;
-        if (w < 0 || t->switches[w].kind[0]) /* as above */
+        if (w < 0 || t->switches[w].kind[0] || !t->n_links) /* as above */
             continue;
         w = root_of(parent, w);
         if (!seen[w])

@@ -12,7 +12,7 @@ struct topology;
 
 /* May one job span these nodes (indices)?  ERR_FAILED, naming two of them, when their
  * switches are joined by no link: Slurm refuses such a job (case B09).  Nodes that hang
- * on no known switch are not held against it. */
+ * on no known switch are not held against it, nor are leaves of which no link is known. */
 int fabric_check_span(const struct topology *t, const int *node, int n,
                       struct err *err);
 

@@ -15,7 +15,7 @@
 #include "topology/source.h"
 #include "topology/topology.h"
 
-enum { MAX_LINKS = 1 << 16, MAX_DEVICES = 1 << 17 };
+enum { MAX_LINKS = 1 << 16, MAX_DEVICES = 1 << 18 };
 enum leaves { LEAF_NONE, LEAF_RAIL, LEAF_NODE };
 
 struct spec {
