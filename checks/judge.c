@@ -107,8 +107,21 @@ static double slowest_copy(const struct measures *all)
     return least;
 }
 
+/* The target of the measure before: all groups of an axis have one. */
+struct known_target {
+    const struct measure *of; /* NULL none */
+    struct target target;
+};
+
+static int is_known(const struct known_target *k, const struct measure *m)
+{
+    return k->of && str_eq(k->of->name, m->name) && str_eq(k->of->group, m->group) &&
+           str_eq(k->of->device, m->device) && k->of->ranks == m->ranks &&
+           k->of->bytes == m->bytes;
+}
+
 static struct target target_of(const struct judge *j, const struct measures *all,
-                               const struct measure *m)
+                               const struct measure *m, struct known_target *last)
 {
     struct target none = { NAN, 0, NAN, "" };
     struct cost_groups g;
@@ -119,20 +132,24 @@ static struct target target_of(const struct judge *j, const struct measures *all
     if (!j->placement || !j->topology || m->first < 0 ||
         m->first >= j->placement->world)
         return none;
+    if (is_known(last, m))
+        return last->target;
     g = str_eq(m->group, "shard") ? cost_shard_groups(j->placement, &rank)
                                   : cost_replicate_groups(j->placement, &rank);
     if (g.size == m->ranks)
         none = target_model(m->name, &g, m->bytes, j->in_switch, j->placement,
                             j->topology);
     free(rank);
+    *last = (struct known_target){ m, none };
     return none;
 }
 
 static void judge_busbw(const struct judge *j, const struct measures *all,
-                        const struct measure *m, struct verdict *v)
+                        const struct measure *m, struct known_target *last,
+                        struct verdict *v)
 {
     const struct check *c = catalogue_find(m->name);
-    struct target t = target_of(j, all, m);
+    struct target t = target_of(j, all, m, last);
     double best = measure_busbw(m->name, m->ranks, m->bytes, measure_best_ms(m) / 1e3);
     double floor = t.floor * t.expected;
     char *size = number((double)m->bytes, "B");
@@ -175,7 +192,8 @@ static void judge_busbw(const struct judge *j, const struct measures *all,
 /* --- all ------------------------------------------------------------------------------ */
 
 static void judge_one(const struct judge *j, const struct measures *all,
-                      const struct measure *m, struct verdict *v)
+                      const struct measure *m, struct known_target *last,
+                      struct verdict *v)
 {
     const struct check *c = catalogue_find(m->name);
 
@@ -186,7 +204,7 @@ static void judge_one(const struct judge *j, const struct measures *all,
     }
     v->required = c->required;
     if (c->judge == JUDGE_BUSBW) {
-        judge_busbw(j, all, m, v);
+        judge_busbw(j, all, m, last, v);
     } else if (isnan(m->value)) {
         v->result = VERDICT_UNMEASURED;
         v->reason = xstrdup(m->text ? m->text : "could not be measured");
@@ -233,6 +251,7 @@ static int in_order(const void *a, const void *b)
 void judge_all(const struct judge *j, const struct measures *m, struct verdicts *out)
 {
     struct ref *sorted = xcalloc((size_t)m->n, sizeof(*sorted));
+    struct known_target last = { 0 };
 
     for (int i = 0; i < m->n; i++)
         sorted[i].m = &m->item[i];
@@ -247,7 +266,7 @@ void judge_all(const struct judge *j, const struct measures *m, struct verdicts 
         snprintf(v.object, sizeof(v.object), "%s", one->object);
         snprintf(v.node, sizeof(v.node), "%s", one->node);
         snprintf(v.unit, sizeof(v.unit), "%s", one->unit);
-        judge_one(j, m, one, &v);
+        judge_one(j, m, one, &last, &v);
         verdicts_add(out, &v);
     }
     free(sorted);

@@ -175,7 +175,8 @@ static void print_predicted(const struct plan *p, FILE *fp)
             p->topology->simulated ? "; the machines are simulated"
             : plan_is_simulated(p) ? "; the ranks are simulated"
                                    : "");
-    fprintf(fp, "  %.1f tokens/s/GPU", x->tokens_per_s_per_gpu);
+    fprintf(fp, "  %s%.1f tokens/s/GPU", x->missing[0] ? "at most " : "",
+            x->tokens_per_s_per_gpu);
     if (x->peak_known)
         fprintf(fp, ", MFU %.1f %% (reference), %.1f %% (causal)", x->mfu_reference,
                 x->mfu_causal);

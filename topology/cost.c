@@ -209,7 +209,8 @@ struct cost cost_load_cost(const struct cost_load *l)
         set_unknown(&c, l, l->no_nic_groups ? -1 : x.unknown);
         return c;
     }
-    c.seconds = c.latency_seconds + x.seconds;
+    c.link_seconds = x.seconds;
+    c.seconds = c.latency_seconds + s->choice.idle_s + x.seconds;
     c.gbytes_per_s = cost_ring_bytes(l->collective, l->bytes, s->shape.ranks) /
                      (x.seconds * s->choice.efficiency) / 1e9;
     set_tier(&c, x.link < 0 ? COST_SELF : l->m->link[x.link].tier);

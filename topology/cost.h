@@ -5,7 +5,7 @@
  * between the CPUs of a node, a NIC, the uplinks ("trunk") of a leaf and of each part
  * of the fabric above it.  A group loads those that its flows cross; the loads of all
  * groups add up (equal shares of what limits), and
- *     t = latency + max over resources of load / (capacity x efficiency).
+ *     t = latency + idle + max over resources of load / (capacity x efficiency).
  *
  * Flows of a group of n ranks on m nodes, c = n/m of them on a node, S bytes in the
  * whole buffer (nccl-tests' convention, doc/PERFORMANCE.md), W = bytes over each edge:
@@ -23,7 +23,10 @@
  *
  * Algorithm and protocol are chosen as NCCL 2.30 does, by its own model of latency and
  * efficiency (tuning.cc, ncclTopoTuneModel; see cost_algo.c) from the node's links
- * alone: NCCL does not know the fabric.  NVLS and CollNet are never assumed.
+ * alone: NCCL does not know the fabric.  NVLS and CollNet are never assumed.  The last
+ * step of a ring of protocol Simple only receives (prims_simple.h): a block S/n is copied
+ * out of a buffer, COST_COPY_FACTOR times as fast as the GPU's links, and nothing sent.
+ * Errors against measurements: tests/bench/RESULTS.md.
  *
  * Capacity of one direction:
  *   nvlink  links x what NCCL gets of one by compute capability (topo.h: sm60 18,
@@ -83,7 +86,8 @@ const char *cost_tier_name(enum cost_tier t); /* "self", "memory", "nvlink", ...
 
 struct cost {
     double seconds;         /* of the slowest group; NaN unknown */
-    double latency_seconds; /* the part that does not grow with the bytes */
+    double latency_seconds; /* of it, what does not grow with the bytes */
+    double link_seconds;    /* of it, the most loaded link */
     double gbytes_per_s;    /* bus bandwidth that the limit allows, were the protocol
                                free; NaN unknown */
     enum cost_tier limit;   /* the tier that limits */
@@ -141,7 +145,9 @@ struct cost cost_collective(enum collective c, int64_t bytes, const int *group,
 struct cost_groups cost_shard_groups(const struct placement *p, int **rank);
 struct cost_groups cost_replicate_groups(const struct placement *p, int **rank);
 
-/* Assumed where unknown, GB/s; `note` says so. */
+/* The one figure that was chosen with measurements in sight (two H200). */
+#define COST_COPY_FACTOR 2.0
+/* Assumed where unknown, GB/s. */
 #define COST_CPU_GBYTES    10.0 /* NCCL's SKL_QPI_BW */
 #define COST_NIC_GBYTES    1.25 /* 10 Gb/s; nodes of CPU ranks only */
 #define COST_MEMORY_GBYTES 8.0  /* of a node, copies between its processes */

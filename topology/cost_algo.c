@@ -173,7 +173,9 @@ static int is_allowed(enum cost_algorithm a, enum cost_protocol p, enum collecti
 static struct cost_choice choose_nccl(enum collective c, int64_t bytes,
                                       const struct cost_shape *s)
 {
-    struct cost_choice best = { COST_RING, COST_SIMPLE, 0, 1 };
+    struct cost_choice best = { .algorithm = COST_RING,
+                                .protocol = COST_SIMPLE,
+                                .efficiency = 1 };
     double least = INFINITY;
 
     for (int a = COST_RING; a <= COST_TREE; a++)
@@ -189,10 +191,23 @@ static struct cost_choice choose_nccl(enum collective c, int64_t bytes,
                                 : tree_latency(protocol, s);
             if (us * 1e-6 + wire / share < least) {
                 least = us * 1e-6 + wire / share;
-                best = (struct cost_choice){ algorithm, protocol, us * 1e-6, share };
+                best = (struct cost_choice){ algorithm, protocol, us * 1e-6, 0, share };
             }
         }
     return best;
+}
+
+/* The last step of a ring only receives: with protocol Simple a GPU copies a block, S/n,
+ * out of its buffer while it sends nothing. */
+static double idle_seconds(enum collective c, int64_t bytes,
+                           const struct cost_choice *x, const struct cost_shape *s)
+{
+    double block = (double)bytes / s->ranks;
+
+    if (x->algorithm != COST_RING || x->protocol != COST_SIMPLE ||
+        c == COLLECTIVE_BROADCAST || c == COLLECTIVE_REDUCE || !(s->inner_rate > 0))
+        return 0;
+    return block / (COST_COPY_FACTOR * s->inner_rate);
 }
 
 /* Processes of CPUs: a ring by MPI. */
@@ -204,7 +219,7 @@ static struct cost_choice choose_memory(enum collective c, const struct cost_sha
     double us = outer * step_us[WIRE_NET][COST_RING][COST_SIMPLE] +
                 (steps - outer) * COST_MEMORY_ALPHA_US;
 
-    return (struct cost_choice){ COST_RING, COST_NO_PROTOCOL, us * 1e-6, 1 };
+    return (struct cost_choice){ COST_RING, COST_NO_PROTOCOL, us * 1e-6, 0, 1 };
 }
 
 /* NCCL sends to PEERS others at a time (NCCL_MAX_DEV_WORK_P2P_PER_BATCH). */
@@ -217,7 +232,7 @@ static struct cost_choice choose_pairs(enum collective c, const struct cost_shap
     double us =
         base_us[COST_RING][COST_SIMPLE] + rounds * step_us[w][COST_RING][COST_SIMPLE];
 
-    return (struct cost_choice){ COST_PAIRS, COST_SIMPLE, us * 1e-6, 1 };
+    return (struct cost_choice){ COST_PAIRS, COST_SIMPLE, us * 1e-6, 0, 1 };
 }
 
 struct cost_choice cost_choose(enum collective c, int64_t bytes,
@@ -233,5 +248,7 @@ struct cost_choice cost_choose(enum collective c, int64_t bytes,
     }
     if (c == COLLECTIVE_ALL_TO_ALL || c == COLLECTIVE_SENDRECV)
         return choose_pairs(c, s);
-    return choose_nccl(c, bytes, s);
+    x = choose_nccl(c, bytes, s);
+    x.idle_s = idle_seconds(c, bytes, &x, s);
+    return x;
 }

@@ -1,5 +1,6 @@
 /* One hop of a flow: the links between two ranks. */
 #include <math.h>
+#include <string.h>
 
 #include "topology/cost_state.h"
 #include "topology/place.h"
@@ -50,9 +51,18 @@ struct cost_gpu *cost_gpu_of(const struct cost_model *m, const struct place *p)
     return &m->gpu[m->node[p->node].gpu + p->gpu];
 }
 
+/* Two NUMA nodes of n, both known? */
 static int is_far(const struct node *n, int numa, int other)
 {
     return n->n_numas != 1 && numa >= 0 && other >= 0 && numa != other;
+}
+
+/* Is a NIC on another CPU than the GPU?  nvidia-smi's word for the nearest one wins. */
+static int is_nic_far(const struct node *n, const struct gpu *g, int nic)
+{
+    if (nic == g->nic && g->nic_path[0])
+        return strcmp(g->nic_path, "SYS") == 0;
+    return is_far(n, g->numa, n->nics[nic].numa);
 }
 
 /* The k-th NIC of the GPU at p, spread over those it has; -1 not known. */
@@ -84,7 +94,7 @@ static void leave_gpu(struct cost_flows *f, const struct place *from,
     for (int k = 0; k < g->n_nics; k++) {
         int nic = cost_nic_of(m, from, k), other = cost_nic_of(m, to, k);
         cost_load_link(f, m->node[from->node].nic + nic, bytes / g->n_nics, 1);
-        if (is_far(n, n->gpus[from->gpu].numa, n->nics[nic].numa))
+        if (is_nic_far(n, &n->gpus[from->gpu], nic))
             cost_load_link(f, m->node[from->node].cpu, bytes / g->n_nics, 1);
         climb(f, cost_leaf_of(n, nic), cost_leaf_of(&m->t->nodes[to->node], other),
               bytes / g->n_nics);

@@ -89,7 +89,7 @@ static struct cost_shape shape_of(struct cost_flows *f)
         return s;
     g = cost_gpu_of(m, a);
     s.sm = n->gpus[a->gpu].sm;
-    s.amd = strstr(n->cpu_model, "AMD") || strstr(n->cpu_model, "EPYC");
+    s.amd = m->node[a->node].amd;
     s.inner = COST_NVLINK;
     for (int i = 0; i < cost_members(f, 0) && cost_members(f, 0) > 1; i++)
         if (!cost_is_nvlinked(m, cost_member(f, 0, i), cost_member(f, 0, i + 1)))

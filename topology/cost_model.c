@@ -155,16 +155,31 @@ static int xeon_generation(const char *model)
     return -1;
 }
 
-/* NCCL's figures (topo.h AMD_BW, SKL_QPI_BW, SRP_QPI_BW, ERP_QPI_BW). */
-static double cpu_rate(const struct node *n)
+static int is_amd(const struct node *n)
+{
+    return str_eq(n->cpu_vendor, "AuthenticAMD") || strstr(n->cpu_model, "AMD") ||
+           strstr(n->cpu_model, "EPYC");
+}
+
+/* GB/s between two CPUs of a node: NCCL's figures (topo.h, ncclTopoGetInterCpuBw), by
+ * CPUID where it is known, else by name. */
+static double cpu_gbytes(const struct node *n)
 {
     int generation = xeon_generation(n->cpu_model);
 
-    if (strstr(n->cpu_model, "AMD") || strstr(n->cpu_model, "EPYC"))
-        return 16e9;
+    if (is_amd(n))
+        return 16;
+    if (str_eq(n->arch, "arm64"))
+        return 6;
+    if (str_eq(n->arch, "ppc64"))
+        return 32;
+    if (str_eq(n->cpu_vendor, "GenuineIntel") && n->cpu_family == 6) {
+        int v = n->cpu_version;
+        return v >= 0xcf ? 40 : v >= 0x8f ? 22 : v >= 0x55 ? 10 : 6;
+    }
     if (generation >= 4)
-        return generation > 4 ? 40e9 : 22e9;
-    return COST_CPU_GBYTES * 1e9;
+        return generation > 4 ? 40 : 22;
+    return COST_CPU_GBYTES;
 }
 
 static void add_node(struct cost_model *m, int i, int *gpus, int *nics)
@@ -173,6 +188,7 @@ static void add_node(struct cost_model *m, int i, int *gpus, int *nics)
     struct cost_node *c = &m->node[i];
 
     c->unit = i;
+    c->amd = is_amd(n);
     c->gpu = *gpus;
     c->nic = m->n_links;
     for (int k = 0; k < n->n_nics; k++)
@@ -185,7 +201,7 @@ static void add_node(struct cost_model *m, int i, int *gpus, int *nics)
         g->pcie = cost_model_add_link(m, known(n->gpus[k].pcie_gbytes_per_s), COST_PCIE,
                                       i, k);
     }
-    c->cpu = cost_model_add_link(m, cpu_rate(n), COST_CPU, i, -1);
+    c->cpu = cost_model_add_link(m, cpu_gbytes(n) * 1e9, COST_CPU, i, -1);
     c->memory = cost_model_add_link(m, COST_MEMORY_GBYTES * 1e9, COST_MEMORY, i, -1);
     c->network = cost_model_add_link(m, COST_NIC_GBYTES * 1e9, COST_NIC, i, -1);
     join_nics(m, n, m->gpu + c->gpu, nics);

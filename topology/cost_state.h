@@ -24,6 +24,7 @@ struct cost_gpu {
 
 struct cost_node {
     int unit;                 /* nodes of one NVLink domain have one */
+    int amd;                  /* its CPUs */
     int gpu, nic;             /* the first of its devices, in gpus[] and in links[] */
     int cpu, memory, network; /* in links[]; network: -1 the NICs are known */
 };
@@ -78,6 +79,7 @@ struct cost_choice {
     enum cost_algorithm algorithm;
     enum cost_protocol protocol;
     double latency_s;
+    double idle_s;     /* while it sends nothing */
     double efficiency; /* of every link */
 };
 

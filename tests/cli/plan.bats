@@ -104,6 +104,32 @@ null' ]
     status 2
 }
 
+@test "plan: for each axis bytes, tiers, the link that limits; what is not known is not guessed" {
+    set_8="--set parallelism.data_parallel_shard_degree=8"
+    run muster plan "$MOE" --gpus 512 --cluster "$CLUSTER" $set_8
+    status 0
+    has '721.8 GB/s (nvlink), ring Simple'
+    has "limit: b200-01 gpu 0's 18 NVLinks of 721.8 GB/s"
+    has 'crossing: nic '
+    has ' s of replicate groups'
+    lacks 'not counted' 'at most'
+    sed 's/^  spines: 8/  spines: 1/; s/^  cables: 4/  cables: 1/' "$CLUSTER" >thin.yaml
+    muster plan "$MOE" --gpus 512 --cluster thin.yaml $set_8 --json >thin.json
+    jq -e '.predicted.layer_all_reduce | .tier == "nic" or .tier == "pcie"' thin.json # one cable a ring is enough
+    muster plan "$MOE" --gpus 512 --cluster thin.yaml --json --set parallelism.data_parallel_shard_degree=64 >thin.json
+    jq -e '.predicted.layer_all_reduce | .tier == "leaf" and .tier_bytes.leaf > 0 and
+        (.limit | test("^leaf0-rail0.s 1 trunk of 400 Gb/s, shared by 8 groups$")) and .fabric_known' thin.json
+    jq -e '.predicted | .exposed_shard_s + .exposed_replicate_s - .exposed_communication_s | fabs < 1e-9' thin.json
+    muster topo --source "spec:$CLUSTER" --format json |
+        jq '(.nodes[].gpus[] | .nic, .numa) = -1 | .nodes[].nics[].numa = -1' >flat.json
+    run muster plan "$MOE" --gpus 512 --cluster json:flat.json $set_8
+    has 'at most ' 'all_gather     of a layer: 1188.5 MiB in 1.'
+    has 'MiB in unknown time: which NIC is near b200-'
+    has 'not counted: which NIC is near' 'supply NCCL_TOPO_FILE'
+    muster plan "$MOE" --gpus 512 --cluster json:flat.json $set_8 --json |
+        jq -e '.predicted | .layer_all_reduce.seconds == null and (.not_counted | length) > 0 and .step_s > 0'
+}
+
 @test "plan: a saved topology and an odd file name" {
     muster topo --source "spec:$CLUSTER" --json >"my cluster.json"
     run muster plan "$MOE" --gpus 16 --cluster "json:my cluster.json"

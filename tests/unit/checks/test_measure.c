@@ -8,6 +8,10 @@
 #include "checks/judge.h"
 #include "checks/measure.h"
 #include "checks/target.h"
+#include "topology/cost.h"
+#include "topology/place.h"
+#include "topology/source.h"
+#include "topology/topology.h"
 
 #define near(a, b, within) assert_true(fabs((a) - (b)) <= (within))
 
@@ -128,6 +132,43 @@ static void test_target_memory(void **state)
     assert_true(isnan(target_memory("sendrecv", 2, 10).expected));
 }
 
+/* The groups of an axis that are measured together, by the cost model. */
+static void test_target_model(void **state)
+{
+    static const char spec[] =
+        "nodes: {count: 2, prefix: n}\ncpu: {cores: 16, numa_nodes: 2}\n"
+        "gpus: {per_node: 8, name: NVIDIA H200, sm: 90, nvlinks: 18, "
+        "nvlink_gbytes_per_s: 450}\nnics: {per_node: 4, gbits_per_s: 400}\n";
+    struct err err = ERR_INIT;
+    struct topology *t = NULL;
+    struct placement *p = NULL;
+    struct cost_groups g;
+    struct target x;
+    int *rank;
+
+    (void)state;
+    assert_ok(topology_from_spec_text(spec, strlen(spec), "spec", &t, &err), &err);
+    assert_ok(placement_make(NULL, t, 16, &p, &err), &err);
+    p->shard_degree = 8;
+    p->replicate_degree = 2;
+    g = cost_replicate_groups(p, &rank);
+    x = target_model("all_gather", &g, 1LL << 32, 0, p, t);
+    near(x.expected, 25, 1); /* two of the eight groups share a NIC of 50 */
+    near(x.ceiling, 25 * 1.03, 1e-6);
+    assert_string_equal(
+        x.from, "computed from n1 mlx5_0 of 400 Gb/s, shared by 2 groups; fabric "
+                "unknown: only the links of nodes are counted");
+    x = target_model("all_reduce", &g, 1LL << 32, 0, p, t);
+    near(x.ceiling, 50 * 1.03, 1e-6); /* a tree sends half of what a ring does */
+    t->nodes[1].gpus[5].nic = -1;
+    x = target_model("all_gather", &g, 1LL << 32, 0, p, t);
+    assert_true(isnan(x.expected) && isnan(x.ceiling));
+    assert_true(isnan(target_model("all_magic", &g, 1, 0, p, t).expected));
+    free(rank);
+    placement_free(p);
+    topology_free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest t[] = {
@@ -137,6 +178,7 @@ int main(void)
         cmocka_unit_test(test_d13_first_iteration),
         cmocka_unit_test(test_json_round_trip),
         cmocka_unit_test(test_target_memory),
+        cmocka_unit_test(test_target_model),
     };
 
     return cmocka_run_group_tests(t, NULL, NULL);

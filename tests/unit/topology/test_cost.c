@@ -77,13 +77,15 @@ static void test_nvlink(void **state)
     assert_string_equal(c.object, "n gpu 0's 18 NVLinks of 370.8 GB/s");
     assert_true(near(c.gbytes_per_s, 18 * 20.6));
     assert_true(near(c.latency_seconds, (8.4 + 7 * 3.4) * 1e-6));
-    assert_true(
-        near(c.seconds - c.latency_seconds, (1 << 30) * 7.0 / 8 / (18 * 20.6e9)));
+    assert_true(near(c.link_seconds, (1 << 30) * 7.0 / 8 / (18 * 20.6e9)));
+    /* a block that is received while nothing is sent */
+    assert_true(near(c.seconds - c.latency_seconds - c.link_seconds,
+                     (1 << 30) / 8.0 / COST_COPY_FACTOR / (18 * 20.6e9)));
     assert_true(near(c.bytes[COST_NVLINK], 7.0 * (1 << 30)));
     assert_true(c.bytes[COST_NIC] == 0);
     c = cost_collective(COLLECTIVE_ALL_REDUCE, 1 << 30, group, 8, p, t);
-    assert_true(
-        near(c.seconds - c.latency_seconds, (1 << 30) * 14.0 / 8 / (18 * 20.6e9)));
+    assert_true(near(c.seconds - c.latency_seconds,
+                     (1 << 30) * (14.0 / 8 + 1.0 / 16) / (18 * 20.6e9)));
     c = cost_collective(COLLECTIVE_ALL_REDUCE, 1 << 30, group, 1, p, t);
     assert_string_equal(c.tier, "self");
     assert_true(c.seconds == 0);
