@@ -13,6 +13,7 @@
 #include "launcher/frame.h"
 #include "launcher/guard.h"
 #include "launcher/slurm_helper.h"
+#include "launcher/slurm_probe.h"
 #include "launcher/slurm_setup.h"
 #include "launcher/task_agent.h"
 
@@ -114,12 +115,20 @@ static int setup(int argc, char **argv, struct err *err)
     return slurm_setup_node(argv + 1, err);
 }
 
+/* ---- look: a task on each node of a job ---- */
+
+static int look(int argc, char **argv, struct err *err)
+{
+    (void)argc, (void)argv;
+    return slurm_probe_node(err);
+}
+
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv, struct err *err);
 } verbs[] = {
-    { "serve", serve }, { "ssh", ssh },     { "build", build },
-    { "exec", exec },   { "slurm", slurm }, { "setup", setup },
+    { "serve", serve }, { "ssh", ssh },     { "build", build }, { "exec", exec },
+    { "slurm", slurm }, { "setup", setup }, { "look", look },
 };
 
 static int run(int argc, char **argv, struct err *err)
@@ -134,7 +143,7 @@ static int run(int argc, char **argv, struct err *err)
         }
     return err_set(err, ERR_USAGE,
                    "muster agent is started by muster itself; its verbs are serve, "
-                   "ssh, build, exec, slurm and setup");
+                   "ssh, build, exec, slurm, setup and look");
 }
 
 const struct cmd cmd_agent = { "agent", "muster's hands on a node", run, 1 };

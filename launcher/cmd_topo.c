@@ -12,6 +12,8 @@
 #include "base/str.h"
 #include "launcher/cmd.h"
 #include "launcher/machines.h"
+#include "launcher/slurm_alloc.h"
+#include "launcher/slurm_probe.h"
 #include "launcher/slurm_source.h"
 #include "topology/emit.h"
 #include "topology/fabric.h"
@@ -28,9 +30,10 @@ enum { KEY_NODE = 0x600 };
 /* clang-format off */
 static const struct argp_option table[] = {
     { "source", 's', "KIND[:FILE]", 0,
-      "where to look: sysfs[:ROOT] (this host and its driver, the default), nvml, "
+      "where to look: job (each node of the Slurm job, from inside; the default in one), "
+      "sysfs[:ROOT] (this host and its driver; the default elsewhere), nvml, "
       "spec:FILE, json:FILE, ncclxml:FILE (NCCL_TOPO_DUMP_FILE), smi:FILE (nvidia-smi "
-      "topo -m), slurmconf:FILE (topology.conf, topology.yaml, scontrol show topology), "
+      "topo -m, nvlink -s, -q, -L, --query-gpu=index,...), slurmconf:FILE (topology.conf, topology.yaml, scontrol show topology), "
       "slurm[:PARTITION] (what the Slurm here knows), cliques:FILE (NODE ClusterUUID.CliqueId), ibnet:FILE "
       "(ibnetdiscover); a second one adds what the first has "
       "not", 0 },
@@ -149,6 +152,8 @@ static int ask_hosts(const struct machines_ask *ask, struct topology **out,
 /* Slurm is asked by the launcher; all others read files and this host. */
 static int read_source(const char *text, struct topology **out, struct err *err)
 {
+    if (str_eq(text, "job"))
+        return topology_from_slurm_job(out, err);
     if (str_eq(text, "slurm") || strncmp(text, "slurm:", 6) == 0)
         return topology_from_slurm(text[5] ? text + 6 : "", out, err);
     return topology_from_source(text, out, err);
@@ -160,7 +165,7 @@ static int read_sources(const struct options *o, struct topology **out, struct e
     int hosts = o->where.hosts || o->where.hostfile;
 
     if (!hosts && sources->n == 0)
-        return topology_from_source("sysfs", out, err);
+        return read_source(slurm_is_wanted(NULL, NULL) ? "job" : "sysfs", out, err);
     if (hosts ? ask_hosts(&o->where, out, err)
               : read_source(sources->item[0], out, err))
         return -1;

@@ -60,6 +60,13 @@ void nodes_close(struct nodes *nodes);
 /* The machines as the agents see them, nodes[i] is link[i]'s.  *out is the caller's. */
 int nodes_topology(const struct nodes *nodes, struct topology **out, struct err *err);
 
+/* One machine's JSON (one node) as a topology; `name` is for messages. */
+int node_topology(const char *text, const char *name, struct topology **out,
+                  struct err *err);
+/* Its node and findings into t; `more` is freed.  Not topology_merge(): hosts that are
+ * containers of one machine have its boot id. */
+void node_append(struct topology *t, struct topology *more);
+
 /* What programs on several hosts need to know: NAME=VALUE for run_request.defaults;
  * `master`: the node of rank 0.  Adds to *out. */
 void nodes_settings(const struct nodes *nodes, int master, struct strlist *out);

@@ -11,9 +11,9 @@
 #include "launcher/node.h"
 #include "topology/topology.h"
 
-static int parse(const struct node_link *l, struct topology **out, struct err *err)
+int node_topology(const char *text, const char *name, struct topology **out,
+                  struct err *err)
 {
-    const char *text = l->hello.topology;
     int fd = memfd_create("topology", MFD_CLOEXEC), rc = -1;
     char *path = xasprintf("/proc/self/fd/%d", fd);
 
@@ -29,11 +29,10 @@ static int parse(const struct node_link *l, struct topology **out, struct err *e
     if (fd >= 0)
         close(fd);
     free(path);
-    return rc < 0 ? err_wrap(err, "node %s", l->name) : 0;
+    return rc < 0 ? err_wrap(err, "node %s", name) : 0;
 }
 
-/* Not topology_merge(): hosts that are containers of one machine have its boot id. */
-static void append(struct topology *t, struct topology *more)
+void node_append(struct topology *t, struct topology *more)
 {
     struct node *at = topology_add_node(t);
 
@@ -50,11 +49,12 @@ int nodes_topology(const struct nodes *nodes, struct topology **out, struct err 
     struct topology *t = topology_new("agents", 0), *one;
 
     for (int i = 0; i < nodes->n; i++) {
-        if (parse(&nodes->link[i], &one, err) < 0) {
+        const struct node_link *l = &nodes->link[i];
+        if (node_topology(l->hello.topology, l->name, &one, err) < 0) {
             topology_free(t);
             return -1;
         }
-        append(t, one);
+        node_append(t, one);
     }
     *out = t;
     return 0;

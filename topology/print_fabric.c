@@ -64,9 +64,9 @@ struct leaf {
 
 static void add_node(struct leaf *leaf, const struct node *n)
 {
-    const struct strlist *l = &leaf->names;
+    int last = leaf->names.n - 1;
 
-    if (l->n == 0 || !str_eq(l->item[l->n - 1], n->name))
+    if (last < 0 || !str_eq(leaf->names.item[last], n->name))
         strlist_add(&leaf->names, n->name);
 }
 
@@ -79,9 +79,10 @@ static struct leaf *collect_leaves(const struct topology *t)
         if (n->leaf >= 0)
             add_node(&leaf[n->leaf], n);
         for (int k = 0; k < n->n_nics; k++) {
-            struct leaf *l = n->nics[k].leaf >= 0 ? &leaf[n->nics[k].leaf] : NULL;
-            if (!l)
+            struct leaf *l;
+            if (n->nics[k].leaf < 0)
                 continue;
+            l = &leaf[n->nics[k].leaf];
             add_node(l, n);
             l->rail = l->nics++ && l->rail != n->nics[k].rail ? -1 : n->nics[k].rail;
         }

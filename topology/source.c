@@ -40,7 +40,7 @@ static int unknown(const char *kind, struct err *err)
         str_addf(&list, "%s%s", i ? ", " : "", names[i]);
     }
     near = str_nearest(kind, names, ARRAY_LEN(sources));
-    err_set(err, ERR_USAGE, "no source '%s'%s%s%s: there are slurm, %s", kind,
+    err_set(err, ERR_USAGE, "no source '%s'%s%s%s: there are job, slurm, %s", kind,
             near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "",
             list.text);
     str_release(&list);

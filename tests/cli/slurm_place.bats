@@ -153,3 +153,22 @@ alloc() { run timeout 100 salloc -Q "$@"; }
     has 'has 3 nodes x 8 = 24 GPUs'
     has 'status 2'
 }
+
+@test "slurm: topo in a job looks at each node from inside" {
+    here
+    alloc -N4 --gres=gpu:8 muster topo --json
+    status 0
+    [ "$(jq -r '.source, .nodes[].name' <<<"$output" | xargs)" = 'slurm job, from inside n1 n2 n3 n4' ]
+    jq -e '[.nodes[] | .boot_id != "" and .numas[0].memory_bytes > 0] | all' <<<"$output"
+    # where Slurm and the node differ, both are named
+    jq -e '[.findings[] | select(.text | startswith("Slurm gives the job 8 GPUs here, 0 are seen"))] | length == 4' <<<"$output" ||
+        [ -e /dev/nvidia0 ]
+    jq -e '.nodes[2].leaf == .nodes[0].leaf and .nodes[1].leaf != .nodes[0].leaf' <<<"$output"
+    alloc -N2 --gres=gpu:8 muster topo
+    status 0
+    has '(2 alike)'
+    [ -e /dev/nvidia0 ] || has 'warn  n[1,3]: Slurm gives the job 8 GPUs here, 0 are seen from inside'
+    run timeout 60 muster topo --source job
+    status 3
+    has 'there is no Slurm allocation here'
+}
