@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/js.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "launcher/backend.h"
 #include "launcher/echo.h"
@@ -23,6 +24,9 @@ enum {
     KILL_MS = 10000,     /* how long KILL is tried */
     HOLD_BACK_MS = 2000, /* how long a slow reader may hold up the ranks */
     LOST_MS = 2000,      /* grace when a node is lost: there is nobody to save with */
+    STOOD_MS = 500,      /* so late the loop was not let run (SIGSTOP, a frozen VM) */
+    CATCH_UP_MS = 1000,  /* how long it then reads, at most */
+    TELL_MS = 3000,      /* so late it is worth a word */
 };
 
 /* ---- ending ---- */
@@ -330,13 +334,19 @@ static int sooner(int64_t a, int64_t b)
     return (int)(a < b ? (a > 0 ? a : 0) : b);
 }
 
+/* What is not read because our own reader is slow is no silence either. */
+static int may_judge(const struct run *run, int64_t now)
+{
+    return run->phase == RUN_GOING && !run->paused_at && run->listening &&
+           now >= run->judge_after;
+}
+
 static int wait_ms(const struct run *run, int64_t now)
 {
     int64_t next = watch_next(run->watch);
     int ms = 1000;
 
-    if (run->phase == RUN_GOING && next >= 0 && !run->paused_at &&
-        now >= run->judge_after)
+    if (next >= 0 && may_judge(run, now))
         ms = sooner(next - now, ms);
     if (run->phase != RUN_GOING)
         ms = sooner(run->next_scan - now, ms);
@@ -347,10 +357,31 @@ static int wait_ms(const struct run *run, int64_t now)
     return ms;
 }
 
+/* Time alone accuses nobody before all that was said is read: a launcher that stood still
+ * comes back to full pipes, and to deadlines that are over. */
+static void catch_up(struct run *run, int64_t waited, int64_t should)
+{
+    int64_t now = clock_ms(), until = now + CATCH_UP_MS, next = watch_next(run->watch);
+    int due = may_judge(run, now) && next >= 0 && now >= next, n = 1;
+    struct epoll_event e[64];
+
+    if (!due && waited - should < STOOD_MS)
+        return;
+    if (waited - should >= TELL_MS)
+        log_warn(
+            "muster was not let run for %lld s (stopped, or the machine stood still)",
+            (long long)(waited - should) / 1000);
+    while (n != 0 && clock_ms() < until) {
+        n = epoll_wait(run->epoll, e, 64, 0);
+        for (int i = 0; i < n; i++)
+            dispatch(run, &e[i]);
+    }
+}
+
 static void judge(struct run *run, int64_t now)
 {
-    int ripe = run->phase == RUN_GOING && !run->paused_at && now >= run->judge_after;
-    const struct watch_verdict *v = ripe ? watch_judge(run->watch, now) : NULL;
+    const struct watch_verdict *v =
+        may_judge(run, now) ? watch_judge(run->watch, now) : NULL;
 
     if (!v)
         return;
@@ -366,9 +397,11 @@ void run_loop(struct run *run)
 
     while (run->phase != RUN_OVER) {
         int64_t now = clock_ms();
-        int n = epoll_wait(run->epoll, e, 64, wait_ms(run, now));
+        int ms = wait_ms(run, now), n = epoll_wait(run->epoll, e, 64, ms);
+        int64_t waited = clock_ms() - now;
         for (int i = 0; i < n; i++)
             dispatch(run, &e[i]);
+        catch_up(run, waited, ms);
         reap(run);
         now = clock_ms();
         if (run->backend->tick) /* it may know better what the watch sees */

@@ -212,3 +212,23 @@ X
     echo "$output"
     status 0
 }
+
+@test "launch: a launcher that stood still accuses no rank of silence" {
+    muster launch --gpus 2 --grace 1s --silence-timeout 2s -- \
+        sh -c 'while [ ! -e over ]; do echo tick; sleep 0.1; done' >out 2>err &
+    muster=$!
+    for i in $(seq 200); do
+        [ "$(grep -c tick out)" -lt 2 ] || break
+        sleep 0.05
+    done
+    launcher=$(pgrep -x muster -P $muster)
+    kill -STOP $launcher
+    sleep 4
+    kill -CONT $launcher
+    sleep 0.5
+    touch over
+    rc=0; wait $muster || rc=$?
+    cat err
+    [ $rc -eq 0 ]
+    grep -q 'muster was not let run for [0-9]* s' err
+}
