@@ -116,10 +116,11 @@ static int guarded_launch(struct launch *l, struct err *err)
     int status = 0, rc;
 
     rc = a->dry_run ? 0 : guard_enter(&o, &status, err);
+    if (rc == 0)
+        status = go_on(l, err);
+    launch_release(l);
     if (rc != 0)
         return rc < 0 ? -1 : status;
-    status = go_on(l, err);
-    launch_release(l);
     guard_leave();
     return status;
 }

@@ -120,7 +120,7 @@ static void refuse_format(const char *name, struct err *err)
         str_addf(&list, "%s%s", i ? ", " : "", names[i]);
     }
     near = str_nearest(name, names, ARRAY_LEN(formats));
-    err_set(err, ERR_MISSING, "no format '%s'%s%s%s: this muster writes %s", name,
+    err_set(err, ERR_USAGE, "no format '%s'%s%s%s: this muster writes %s", name,
             near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "",
             list.text);
     str_release(&list);

@@ -304,6 +304,7 @@ static int be_launcher(struct guard *g, pid_t parent, int in, const sigset_t *be
     guardian = parent;
     setpgid(0, 0);
     signal(SIGTTOU, SIG_IGN); /* a background group may still write to the terminal */
+    signal(SIGPIPE, SIG_IGN); /* a reader or a node that is gone is an errno */
     sweep_adopt();
     if (in >= 0) {
         dup2(in, STDIN_FILENO);

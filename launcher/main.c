@@ -1,4 +1,5 @@
 /* muster - one command from a recipe to a run on any number of GPUs. */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -78,12 +79,20 @@ static int run(int argc, char **argv, struct err *err)
     return dispatch(argc, argv, err);
 }
 
+/* A file that may not grow (ulimit -f) is an errno.  A handler, for what is started gets
+ * the default back. */
+static void too_large(int signo)
+{
+    (void)signo;
+}
+
 int main(int argc, char **argv)
 {
     struct err err = ERR_INIT;
     int status, lost;
 
     keeper_words(argc, argv);
+    signal(SIGXFSZ, too_large);
     if (argc < 2) {
         help(stderr);
         return ERR_USAGE;

@@ -128,10 +128,11 @@ static int place_fds(const struct pipes *p, int *report)
     int out = fcntl(p->out[1], F_DUPFD_CLOEXEC, 16);
     int err = fcntl(p->err[1], F_DUPFD_CLOEXEC, 16);
     int event = fcntl(p->event[1], F_DUPFD_CLOEXEC, 16);
+    int moved = fcntl(p->report[1], F_DUPFD_CLOEXEC, 16);
 
-    *report = fcntl(p->report[1], F_DUPFD_CLOEXEC, 16);
-    if (in < 0 || out < 0 || err < 0 || event < 0 || *report < 0)
+    if (in < 0 || out < 0 || err < 0 || event < 0 || moved < 0)
         return -1;
+    *report = moved;
     return dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0 ||
                    dup2(event, PROC_EVENT_FD) < 0
                ? -1
@@ -243,8 +244,8 @@ int proc_started(struct proc *p, const struct proc_spec *s, struct err *err)
     if (n != (ssize_t)sizeof(why))
         return 0;
     return err_set(err, why == ENOENT ? ERR_MISSING : ERR_SYSTEM,
-                   "cannot start %s%s%s: %s", s->program, *s->cpus ? " on CPUs " : "",
-                   s->cpus, strerror(why));
+                   "cannot start %s%s%s: %s%s", s->program, *s->cpus ? " on CPUs " : "",
+                   s->cpus, strerror(why), why == EMFILE ? " (raise `ulimit -n`)" : "");
 }
 
 void proc_reaped(struct proc *p, int wait_status)

@@ -401,3 +401,36 @@ assert b":0: done\r\n" in seen, seen
 X
     timeout 30 python3 bar.py
 }
+
+@test "launch: a reader that has gone is named, not a launcher that died" {
+    (muster launch --gpus 1 --json -- sleep 0.2 2>err || echo $? >rc) | true
+    cat err
+    [ "$(cat rc)" -eq 4 ]
+    grep -q 'standard output cannot be written: Broken pipe' err
+    [ "$(grep -c signal err)" -eq 0 ]
+}
+
+@test "launch: too few open files are named, wherever they run out" {
+    ok=0 failed=0
+    for n in 24 30 32 34 36 40 64; do
+        run sh -c "ulimit -n $n; muster launch --gpus 2 -- true"
+        if [ "$status" -eq 0 ]; then
+            ok=$((ok + 1))
+        else
+            failed=$((failed + 1))
+            status 4
+            has 'Too many open files'
+            has 'ulimit -n'
+        fi
+    done
+    [ $ok -gt 0 ]
+    [ $failed -gt 0 ]
+}
+
+@test "launch: files that may not grow are named, and the run goes on" {
+    run bash -c "ulimit -f 40; muster launch --gpus 1 -- sh -c 'head -c 90000 /dev/zero | tr \\\\0 x | fold -w 80'"
+    status 0
+    has 'the output of rank 0 is not kept'
+    has 'File too large'
+    has 'is done, 1 rank'
+}

@@ -78,7 +78,7 @@ load lib
     status 2
     has "no source 'spce' (did you mean 'spec'?)"
     run muster topo --format jsn
-    status 3
+    status 2
     has "no format 'jsn' (did you mean 'json'?): this muster writes text, json"
     run muster topo --sorce x
     status 2
