@@ -27,6 +27,12 @@ int topology_emit_slurmyaml(const struct topology *t, FILE *fp, struct err *err)
  * (node.pcis) of every GPU: sysfs and ncclxml know it.  ERR_USAGE for several nodes. */
 int topology_emit_ncclxml(const struct topology *t, FILE *fp, struct err *err);
 
+/* NCCL_IB_HCA for a job's script, `eval "$(muster topo --format hca)"`: the exact form,
+ * =HCA:PORT:RAIL,..., of the compute HCAs, rails as far as they are known; what is left
+ * out and why as comments; where nodes differ, a `case` of the host name.  At most the
+ * 32 HCAs that NCCL takes; ERR_FAILED where no node has one. */
+int topology_emit_hca(const struct topology *t, FILE *fp, struct err *err);
+
 #ifdef __cplusplus
 }
 #endif

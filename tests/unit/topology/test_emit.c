@@ -1,4 +1,5 @@
-/* NCCL's topology file: read as NCCL's own reader does, and read back equal. */
+/* NCCL's topology file, read as NCCL's own reader does and read back equal; its list of
+ * HCAs. */
 #include <ctype.h>
 
 #include "trees.h"
@@ -6,16 +7,23 @@
 #include "base/str.h"
 #include "topology/emit.h"
 
-static char *emit(const struct topology *t)
+typedef int emitter(const struct topology *t, FILE *fp, struct err *err);
+
+static char *written(emitter *to, const struct topology *t)
 {
     struct err err = ERR_INIT;
     char *text = NULL;
     size_t len;
     FILE *fp = open_memstream(&text, &len);
 
-    assert_ok(topology_emit_ncclxml(t, fp, &err), &err);
+    assert_ok(to(t, fp, &err), &err);
     fclose(fp);
     return text;
+}
+
+static char *emit(const struct topology *t)
+{
+    return written(topology_emit_ncclxml, t);
 }
 
 static struct topology *parse(const char *text)
@@ -180,14 +188,15 @@ static void test_machine(void **state)
 
 /* --- refused -------------------------------------------------------------------------- */
 
-static void refused(const struct topology *t, enum err_code code, const char *part)
+static void refused_by(emitter *to, const struct topology *t, enum err_code code,
+                       const char *part)
 {
     struct err err = ERR_INIT;
     char *text = NULL;
     size_t len;
     FILE *fp = open_memstream(&text, &len);
 
-    assert_int_equal(topology_emit_ncclxml(t, fp, &err), -1);
+    assert_int_equal(to(t, fp, &err), -1);
     fclose(fp);
     assert_int_equal(err.code, code);
     if (!strstr(err_text(&err), part))
@@ -195,6 +204,11 @@ static void refused(const struct topology *t, enum err_code code, const char *pa
     assert_string_equal(text, "");
     free(text);
     err_release(&err);
+}
+
+static void refused(const struct topology *t, enum err_code code, const char *part)
+{
+    refused_by(topology_emit_ncclxml, t, code, part);
 }
 
 static void test_refused(void **state)
@@ -231,13 +245,71 @@ static void test_too_large(void **state)
     topology_free(t);
 }
 
+/* --- NCCL_IB_HCA ------------------------------------------------------------------------ */
+
+static void has_line(const char *text, const char *line)
+{
+    if (!strstr(text, line))
+        fail_msg("no '%s' in:\n%s", line, text);
+}
+
+static void test_hca(void **state)
+{
+    struct err err = ERR_INIT;
+    struct topology *t = NULL;
+    char *dir = tree_make("hgx"), *text;
+
+    (void)state;
+    assert_ok(topology_from_host(dir, &t, &err), &err);
+    text = written(topology_emit_hca, t);
+    has_line(text,
+             "\nexport NCCL_IB_HCA='=mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_3:1,mlx5_4:1,"
+             "mlx5_5:1,mlx5_6:1,mlx5_7:1'\n");
+    has_line(text, "\n#   mlx5_8: storage");
+    assert_null(strstr(text, "eth")); /* management: no HCA at all */
+    free(text);
+    topology_free(t);
+    tree_remove(dir);
+}
+
+static void test_hca_differ(void **state)
+{
+    struct topology *t = tree_cluster(4, 2, 2);
+    char *text = written(topology_emit_hca, t);
+
+    (void)state;
+    has_line(text, "\n# n[1-4]: 2 compute HCAs\nexport NCCL_IB_HCA='=mlx5_0::0,"
+                   "mlx5_1::1'\n");
+    free(text);
+    t->nodes[1].nics[1].rail = 7;
+    t->nodes[2].nics[0].up = 0;
+    t->nodes[3].nics[0].kind = t->nodes[3].nics[1].kind = NIC_MANAGEMENT;
+    text = written(topology_emit_hca, t);
+    has_line(text,
+             "\n# n3: 2 compute HCAs; not among them or down:\n#   mlx5_0: its port "
+             "is down");
+    has_line(text, "\nn2) export NCCL_IB_HCA='=mlx5_0::0,mlx5_1::7' ;;\n");
+    has_line(text, "\nn4) unset NCCL_IB_HCA ;;\n");
+    free(text);
+    t->n_nodes = 3;
+    snprintf(t->nodes[2].nics[0].name, 32, "x';reboot'");
+    refused_by(topology_emit_hca, t, ERR_USAGE, "no name of a NIC for a shell");
+    t->n_nodes = 4;
+    topology_free(t);
+    t = tree_cluster(1, 8, 33);
+    refused_by(topology_emit_hca, t, ERR_FAILED, "33 compute HCAs, NCCL takes 32");
+    topology_free(t);
+    t = tree_cluster(1, 8, 0);
+    refused_by(topology_emit_hca, t, ERR_FAILED, "no node has a compute HCA");
+    topology_free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recorded),
-        cmocka_unit_test(test_machine),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_recorded), cmocka_unit_test(test_machine),
+        cmocka_unit_test(test_refused),  cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_hca),      cmocka_unit_test(test_hca_differ),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
