@@ -40,7 +40,8 @@ static const struct argp_option table[] = {
     MACHINES_OPTIONS(0),
     { "format", 'f', "FORMAT", 0,
       "text (the default), json, nccl-xml (NCCL_TOPO_FILE of one node), slurm-conf or "
-      "slurm-yaml (Slurm's topology files), hca (NCCL_IB_HCA with rails, for eval)", 0 },
+      "slurm-yaml (Slurm's topology files), hca (NCCL_IB_HCA with rails, for eval), "
+      "svg (a picture of nodes and fabric)", 0 },
     { "node", KEY_NODE, "NAME", 0, "only this node", 0 },
     { "output", 'o', "PATH", 0,
       "write to a file; for nccl-xml of several nodes to a folder, one file a node", 0 },
@@ -109,6 +110,7 @@ static const struct format {
     { "slurm-conf", topology_emit_slurmconf, NULL },
     { "slurm-yaml", topology_emit_slurmyaml, NULL },
     { "hca", topology_emit_hca, NULL },
+    { "svg", topology_emit_svg, NULL },
 };
 
 static void refuse_format(const char *name, struct err *err)

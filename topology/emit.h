@@ -33,6 +33,13 @@ int topology_emit_ncclxml(const struct topology *t, FILE *fp, struct err *err);
  * 32 HCAs that NCCL takes; ERR_FAILED where no node has one. */
 int topology_emit_hca(const struct topology *t, FILE *fp, struct err *err);
 
+/* A picture, self-contained SVG for light and dark grounds: the fabric (switches by
+ * level, trunks, oversubscription of each leaf, nodes in groups below their leaves) and
+ * a node of each kind (NUMA nodes, PCIe switches, GPUs, NVLink, NICs, rails); findings
+ * are marked and listed.  Large clusters are drawn in part, with what is left out
+ * counted.  Never fails. */
+int topology_emit_svg(const struct topology *t, FILE *fp, struct err *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -28,17 +28,12 @@ static const char *why_not(const struct nic *c)
 {
     if (!is_rdma(c))
         return c->kind == NIC_COMPUTE ? "no RDMA device" : NULL;
-    switch (c->kind) {
-    case NIC_COMPUTE:
+    if (c->kind == NIC_COMPUTE)
         return NULL;
-    case NIC_STORAGE:
-        return "storage: it shares no PCIe switch with a GPU, or is slower than those "
-               "that do";
-    case NIC_MANAGEMENT:
-        return "management";
-    default:
-        return "whether it is for training is not known";
-    }
+    if (c->why[0])
+        return c->why;
+    return c->kind == NIC_UNKNOWN ? "whether it is for training is not known"
+                                  : nic_kind_name(c->kind);
 }
 
 static int is_chosen(const struct nic *c)
@@ -46,7 +41,7 @@ static int is_chosen(const struct nic *c)
     return is_rdma(c) && c->kind == NIC_COMPUTE;
 }
 
-/* HCA[:PORT[:RAIL]]; an unknown port before a rail stays empty: all ports. */
+/* HCA[:PORT[:RAIL[:PLANE]]]; an unknown port before a rail stays empty: all ports. */
 static void add_hca(struct str *s, const struct nic *c)
 {
     const char *colon = strchr(c->name, ':'); /* NAME:PORT of a second port */
@@ -57,6 +52,14 @@ static void add_hca(struct str *s, const struct nic *c)
         str_addf(s, ":%d", c->port);
     if (c->rail >= 0)
         str_addf(s, "%s%d", c->port > 0 ? ":" : "::", c->rail);
+    if (c->rail >= 0 && c->plane >= 0)
+        str_addf(s, ":%d", c->plane);
+}
+
+/* A file may hold any text; a comment ends with its line. */
+static int is_one_line(const char *text)
+{
+    return strpbrk(text, "\n\r") == NULL;
 }
 
 static void choose(const struct node *n, struct choice *to)
@@ -74,7 +77,7 @@ static void choose(const struct node *n, struct choice *to)
             why = c->up == 0 ? "its port is down: listed, NCCL passes it over" : NULL;
         }
         if (why)
-            str_addf(&out, "#   %s: %s\n", c->name, why);
+            str_addf(&out, "#   %s: %s\n", c->name, is_one_line(why) ? why : "?");
     }
     str_adds(&out, "");
     to->value = str_take(&value);

@@ -100,6 +100,7 @@ static void put_net(struct page *p, int depth, const struct nic *c)
     put_int(p, "port", c->port);
     put_text(p, "guid", c->image_guid);
     put_int(p, "rail", c->rail);
+    put_int(p, "plane", c->plane);
     str_adds(&p->text, "/>\n");
 }
 

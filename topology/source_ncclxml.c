@@ -174,6 +174,7 @@ static void add_net(struct walk *w, const struct xml_node *net,
     c->layer = layer == LINK_UNKNOWN && !guid ? LINK_ETHERNET : layer;
     c->gbits_per_s = speed > 0 ? (double)speed / 1000 : -1;
     c->rail = (int)number(net, "rail", -1);
+    c->plane = (int)number(net, "plane", -1);
     c->up = 1; /* NCCL lists what it can use */
 }
 
