@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "recipes/recipe.h"
 #include "topology/fabric.h"
-#include "topology/place_bind.h"
+#include "topology/place_fill.h"
 #include "topology/place_order.h"
 #include "topology/topology.h"
 
@@ -18,24 +18,6 @@ enum {
 };
 
 /* --- which devices a node offers -------------------------------------------------- */
-
-static int usable_gpus(const struct node *n)
-{
-    int usable = 0;
-
-    for (int i = 0; i < n->n_gpus && !n->set_aside; i++)
-        usable += n->gpus[i].mig != 1;
-    return usable;
-}
-
-/* node.gpus[] index of the i-th GPU without MIG. */
-static int nth_gpu(const struct node *n, int i)
-{
-    for (int g = 0; g < n->n_gpus; g++)
-        if (n->gpus[g].mig != 1 && i-- == 0)
-            return g;
-    return -1;
-}
 
 static int wants_gpus(const struct recipe *r, const struct topology *t)
 {
@@ -83,9 +65,9 @@ static void add_what_is_there(struct str *s, const struct topology *t)
     int total = 0, same, runs = 0;
 
     for (int i = 0; i < t->n_nodes; i += same) {
-        int gpus = usable_gpus(&t->nodes[i]);
+        int gpus = place_usable_gpus(&t->nodes[i]);
         for (same = 1; i + same < t->n_nodes; same++)
-            if (usable_gpus(&t->nodes[i + same]) != gpus ||
+            if (place_usable_gpus(&t->nodes[i + same]) != gpus ||
                 t->nodes[i + same].set_aside != t->nodes[i].set_aside)
                 break;
         if (t->nodes[i].set_aside)
@@ -145,7 +127,7 @@ static int choose(struct layout *l, int need, int least)
 
     for (int i = 0; i < l->t->n_nodes; i++)
         if (!l->t->nodes[i].set_aside &&
-            (!l->on_gpus || usable_gpus(&l->t->nodes[i]) >= least))
+            (!l->on_gpus || place_usable_gpus(&l->t->nodes[i]) >= least))
             fit[n++] = i;
     l->n_fit = n;
     l->n_nodes = n < need ? n : need;
@@ -168,7 +150,7 @@ static int fitting_share(const struct layout *l)
     for (int each = l->per_node - 1; each > 0; each--) {
         int nodes = 0;
         for (int i = 0; i < l->t->n_nodes; i++)
-            nodes += usable_gpus(&l->t->nodes[i]) >= each;
+            nodes += place_usable_gpus(&l->t->nodes[i]) >= each;
         if (l->world % each == 0 && nodes >= l->world / each)
             return each;
     }
@@ -181,8 +163,9 @@ static int choose_gpu_nodes(struct layout *l, int limit, struct err *err)
     int most = 0;
 
     for (int i = 0; i < l->t->n_nodes; i++)
-        most =
-            usable_gpus(&l->t->nodes[i]) > most ? usable_gpus(&l->t->nodes[i]) : most;
+        most = place_usable_gpus(&l->t->nodes[i]) > most
+                   ? place_usable_gpus(&l->t->nodes[i])
+                   : most;
     l->per_node = limit < most ? limit : most;
     if (l->per_node < 1)
         return refuse_gpus(l->t, l->who, l->world, "", err);
@@ -275,35 +258,7 @@ static int choose_cpu_nodes(struct layout *l, int limit, struct err *err)
     return 0;
 }
 
-/* The fastest NIC that is not down; -1 none. */
-static int fastest_nic(const struct node *n)
-{
-    int best = -1;
-
-    for (int i = 0; i < n->n_nics; i++)
-        if (n->nics[i].up != 0 &&
-            (best < 0 || n->nics[i].gbits_per_s > n->nics[best].gbits_per_s))
-            best = i;
-    return best;
-}
-
 /* --- the whole ------------------------------------------------------------------------ */
-
-static void fill_node(struct placement *p, const struct layout *l, int k, int first)
-{
-    const struct node *n = &l->t->nodes[l->order[k]];
-    int count = l->count[k];
-    struct place *rank = &p->rank[first];
-
-    for (int i = 0; i < count; i++) {
-        rank[i].node = l->order[k];
-        rank[i].local_rank = i;
-        rank[i].gpu = l->on_gpus ? nth_gpu(n, i) : i;
-        rank[i].numa = l->on_gpus ? n->gpus[rank[i].gpu].numa : -1;
-        rank[i].nic = l->on_gpus ? n->gpus[rank[i].gpu].nic : fastest_nic(n);
-    }
-    place_bind(rank, count, l->on_gpus, n);
-}
 
 static struct placement *fill(const struct layout *l, int shard, int replicate,
                               int accumulation)
@@ -320,12 +275,16 @@ static struct placement *fill(const struct layout *l, int shard, int replicate,
     p->fit = l->fit;
     p->n_fit = l->n_fit;
     p->rank = xcalloc((size_t)l->world, sizeof(*p->rank));
-    for (int k = 0, first = 0; k < l->n_nodes; first += l->count[k++])
-        fill_node(p, l, k, first);
-    for (int i = 0; i < l->world; i++) {
+    for (int i = 0, k = 0, local = 0; i < l->world; i++, local++) {
+        if (local == l->count[k]) {
+            local = 0;
+            k++;
+        }
+        p->rank[i].local_rank = local;
         p->rank[i].shard = i % shard;
         p->rank[i].replicate = i / shard;
     }
+    place_fill(p, l->t);
     return p;
 }
 
@@ -353,9 +312,12 @@ int placement_make(const struct recipe *r, const struct topology *t, int world,
         l.on_gpus ? choose_gpu_nodes(&l, limit, err) : choose_cpu_nodes(&l, limit, err);
     if (rc == 0)
         rc = fabric_check_span(t, l.order, l.n_nodes, err);
-    if (rc == 0)
+    if (rc == 0) {
         *out = fill(&l, shard, replicate, accumulation);
-    else {
+        if (l.n_fit > 1 && t->n_switches > 0)
+            place_fastest(r, *out, t);
+        place_fill_cpus(*out, t);
+    } else {
         free(l.order);
         free(l.fit);
     }

@@ -6,6 +6,7 @@
 #include "trees.h"
 
 #include "topology/place.h"
+#include "topology/place_order.h"
 
 enum { FOREST_MAX = 256 };
 
@@ -134,6 +135,28 @@ static inline int forest_bound(const struct forest *f, int tier, int group, int 
     return groups > room ? groups - room : 0;
 }
 
+/* The packing of `groups` groups of `group` nodes, before times are compared. */
+static inline void forest_pack(const struct forest *f, int group, int groups,
+                               int *order)
+{
+    struct place_tiers *tiers = place_tiers_new(f->t);
+    int all[FOREST_MAX];
+
+    for (int i = 0; i < f->n; i++)
+        all[i] = i;
+    place_order(f->t, tiers, all, f->n, group * groups, group, order);
+    place_tiers_free(tiers);
+}
+
+static inline void forest_recipe(struct recipe *r, int group, int groups)
+{
+    recipe_init(r);
+    r->parallelism.data_parallel_shard_degree = group;
+    r->parallelism.data_parallel_replicate_degree = groups;
+    r->training.local_batch_size = 1;
+    r->training.global_batch_size = -1;
+}
+
 /* The placement of `groups` shard groups of `group` nodes. */
 static inline struct placement *forest_place(const struct forest *f, int group,
                                              int groups)
@@ -142,11 +165,7 @@ static inline struct placement *forest_place(const struct forest *f, int group,
     struct placement *p = NULL;
     struct recipe r;
 
-    recipe_init(&r);
-    r.parallelism.data_parallel_shard_degree = group;
-    r.parallelism.data_parallel_replicate_degree = groups;
-    r.training.local_batch_size = 1;
-    r.training.global_batch_size = -1;
+    forest_recipe(&r, group, groups);
     if (placement_make(&r, f->t, group * groups, &p, &err) < 0)
         fail_msg("%s", err_text(&err));
     assert_ok(placement_check(p, &err), &err);

@@ -3,6 +3,7 @@
 #include "forest.h"
 
 #include "base/str.h"
+#include "topology/place_fill.h"
 
 /* --- brute force ------------------------------------------------------------------ */
 
@@ -54,7 +55,7 @@ static void check_brute(int round)
 {
     struct forest f;
     struct brute b;
-    struct placement *p;
+    int order[16];
     struct forest_score mine;
     int n = 1 + forest_random(round % 4 ? 10 : 12);
 
@@ -62,15 +63,14 @@ static void check_brute(int round)
     b = (struct brute){ .f = &f, .group = 1 + forest_random(n < 5 ? n : 5) };
     b.groups = 1 + forest_random(n / b.group);
     brute_node(&b, 0, 0);
-    p = forest_place(&f, b.group, b.groups);
-    mine = forest_score(&f, p->order, b.group, b.groups);
+    forest_pack(&f, b.group, b.groups, order);
+    mine = forest_score(&f, order, b.group, b.groups);
     if (forest_compare(&mine, &b.best) != 0) {
         for (int i = 0; i < 9; i++)
             print_error("%d (%d)  ", mine.value[i], b.best.value[i]);
         fail_msg("round %d: %d groups of %d of %d nodes: not the least", round,
                  b.groups, b.group, n);
     }
-    placement_free(p);
     topology_free(f.t);
 }
 
@@ -101,30 +101,67 @@ static void name_order(const struct forest *f, int *order)
     qsort(order, (size_t)f->n, sizeof(*order), by_name);
 }
 
+/* Seconds of the placement's communication on this order of nodes. */
+static double seconds_on(const struct forest *f, const struct placement *p,
+                         const int *order, const struct recipe *r, int *known)
+{
+    struct placement other = *p;
+    double s;
+
+    other.rank = xcalloc((size_t)p->world, sizeof(*other.rank));
+    memcpy(other.rank, p->rank, (size_t)p->world * sizeof(*other.rank));
+    for (int i = 0; i < p->world; i++)
+        other.rank[i].node = order[i];
+    s = place_seconds(r, &other, f->t, NULL, known);
+    free(other.rank);
+    return s;
+}
+
+/* The crossing groups are as few as the bound; no worse than the other order. */
+static void check_pack(const struct forest *f, int group, int groups, const int *listed,
+                       const int *named, int round)
+{
+    int order[FOREST_MAX];
+    struct forest_score mine, other;
+
+    forest_pack(f, group, groups, order);
+    mine = forest_score(f, order, group, groups);
+    for (int tier = 0; tier < 3; tier++)
+        if (mine.value[2 - tier] != forest_bound(f, tier, group, groups))
+            fail_msg("round %d, tier %d: %d groups of %d cross, not %d", round, tier,
+                     mine.value[2 - tier], group, forest_bound(f, tier, group, groups));
+    other = forest_score(f, listed, group, groups);
+    assert_true(forest_compare(&mine, &other) <= 0);
+    other = forest_score(f, named, group, groups);
+    assert_true(forest_compare(&mine, &other) <= 0);
+}
+
 static void check_large(int round)
 {
     struct forest f;
     int listed[FOREST_MAX], named[FOREST_MAX], n = 2 + forest_random(60), group, groups;
-    struct forest_score mine, other;
+    int known, known_too;
     struct placement *p;
+    struct recipe r;
+    double mine;
 
     forest_make(&f, n, 1 + forest_random(12), 1 + forest_random(4));
     group = 1 + forest_random(n < 9 ? n : 9);
     groups = 1 + forest_random(n / group);
-    p = forest_place(&f, group, groups);
-    mine = forest_score(&f, p->order, group, groups);
-    for (int tier = 0; tier < 3; tier++) /* the gap to the bound is nothing */
-        if (mine.value[2 - tier] != forest_bound(&f, tier, group, groups))
-            fail_msg("round %d, tier %d: %d groups of %d cross, not %d", round, tier,
-                     mine.value[2 - tier], group,
-                     forest_bound(&f, tier, group, groups));
     for (int i = 0; i < n; i++)
         listed[i] = i;
-    other = forest_score(&f, listed, group, groups);
-    assert_true(forest_compare(&mine, &other) <= 0);
     name_order(&f, named);
-    other = forest_score(&f, named, group, groups);
-    assert_true(forest_compare(&mine, &other) <= 0);
+    check_pack(&f, group, groups, listed, named, round);
+    forest_recipe(&r, group, groups);
+    p = forest_place(&f, group, groups);
+    mine = seconds_on(&f, p, p->order, &r, &known);
+    for (int by_name = 0; by_name < 2; by_name++) {
+        double s = seconds_on(&f, p, by_name ? named : listed, &r, &known_too);
+        if (known && known_too && mine > s * (1 + 1e-9))
+            fail_msg("round %d: %g s, and %g %s", round, mine, s,
+                     by_name ? "by name" : "as listed");
+    }
+    recipe_release(&r);
     placement_free(p);
     topology_free(f.t);
 }
