@@ -55,21 +55,25 @@ const char *cost_tier_name(enum cost_tier t)
 
 /* --- what limits, in words -------------------------------------------------------- */
 
-static void describe_gpu(const struct cost_model *m, const struct cost_link *k,
-                         int groups, char *out, size_t size)
+static void describe_device(const struct cost_model *m, const struct cost_link *k,
+                            int groups, char *out, size_t size)
 {
     const struct node *n = &m->t->nodes[k->node];
-    const struct gpu *g = &n->gpus[k->device];
+    const struct gpu *g = k->device >= 0 ? &n->gpus[k->device] : NULL;
+    double rate = k->bytes_per_s / 1e9;
     char share[32] = "";
 
     if (groups > 1)
         snprintf(share, sizeof(share), ", shared by %d groups", groups);
-    if (k->tier == COST_NVLINK)
+    if (!g)
+        snprintf(out, size, "%s's PCIe link of %s, %.1f GB/s%s", n->name,
+                 n->pcis[-1 - k->device].busid, rate, share);
+    else if (k->tier == COST_NVLINK)
         snprintf(out, size, "%s gpu %d's %d NVLinks of %.1f GB/s%s", n->name, g->index,
-                 gpu_nvlink_count(g), k->bytes_per_s / 1e9, share);
+                 gpu_nvlink_count(g), rate, share);
     else
-        snprintf(out, size, "%s gpu %d's PCIe of %.1f GB/s%s", n->name, g->index,
-                 k->bytes_per_s / 1e9, share);
+        snprintf(out, size, "%s gpu %d's PCIe of %.1f GB/s%s", n->name, g->index, rate,
+                 share);
 }
 
 static void describe(const struct cost_model *m, int link, int groups, char *out,
@@ -80,7 +84,7 @@ static void describe(const struct cost_model *m, int link, int groups, char *out
     const char *plural = groups == 1 ? "" : "s";
 
     if (k->tier == COST_NVLINK || k->tier == COST_PCIE)
-        describe_gpu(m, k, groups, out, size);
+        describe_device(m, k, groups, out, size);
     else if (k->tier == COST_NIC && k->device >= 0)
         snprintf(out, size, "%s %s of %g Gb/s, shared by %d group%s", node,
                  m->t->nodes[k->node].nics[k->device].name, k->bytes_per_s * 8 / 1e9,

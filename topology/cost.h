@@ -32,7 +32,8 @@
  *   nvlink  links x what NCCL gets of one by compute capability (topo.h: sm60 18,
  *           sm70-80 20, sm86 12, sm90 20.6, sm100 40.1 GB/s), else what the topology
  *           states; GPUs that are linked directly use their links to ranks of the group
- *   pcie    of the GPU, as the topology states it; also on the way to its NICs
+ *   pcie    of the GPU, as the topology states it, also on the way to its NICs; where the
+ *           PCIe tree is known, uplinks of switches and links of NICs as well
  *   cpu     between CPUs: only for NICs (and PCIe peers) on another NUMA node than the
  *           GPU; NCCL's figure by CPU (topo.h), COST_CPU_GBYTES where it is not known
  *   nic     port rate.  A GPU has its nearest NIC, and those that are nearest to no GPU

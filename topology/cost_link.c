@@ -73,6 +73,19 @@ int cost_nic_of(const struct cost_model *m, const struct place *p, int k)
     return g->n_nics ? m->nics_of[g->first_nic + k % g->n_nics] : -1;
 }
 
+/* Between a GPU and its NIC, as much in as out: what the NIC receives goes up its own
+ * side. */
+static void pass_pci(struct cost_flows *f, const struct place *at, int nic,
+                     double bytes)
+{
+    const struct cost_model *m = f->l->m;
+    const struct cost_gpu *g = cost_gpu_of(m, at);
+    int pci = m->pci_of_nic[m->node[at->node].first_nic + nic];
+
+    cost_pci_up(f, at->node, g->switch_above, pci, bytes);
+    cost_pci_up(f, at->node, pci, g->pci, bytes);
+}
+
 static void leave_gpu(struct cost_flows *f, const struct place *from,
                       const struct place *to, double bytes)
 {
@@ -94,6 +107,7 @@ static void leave_gpu(struct cost_flows *f, const struct place *from,
     for (int k = 0; k < g->n_nics; k++) {
         int nic = cost_nic_of(m, from, k), other = cost_nic_of(m, to, k);
         cost_load_link(f, m->node[from->node].nic + nic, bytes / g->n_nics, 1);
+        pass_pci(f, from, nic, bytes / g->n_nics);
         if (is_nic_far(n, &n->gpus[from->gpu], nic))
             cost_load_link(f, m->node[from->node].cpu, bytes / g->n_nics, 1);
         climb(f, cost_leaf_of(n, nic), cost_leaf_of(&m->t->nodes[to->node], other),
@@ -179,6 +193,8 @@ void cost_pass(struct cost_flows *f, const struct place *a, const struct place *
         f->l->load[link] += f->sign * bytes / f->share * (1 / share - 1);
     } else {
         cost_load_link(f, cost_gpu_of(m, a)->pcie, bytes, 1);
+        cost_pci_up(f, a->node, cost_gpu_of(m, a)->switch_above, cost_gpu_of(m, b)->pci,
+                    bytes);
         if (is_far(n, n->gpus[a->gpu].numa, n->gpus[b->gpu].numa))
             cost_load_link(f, m->node[a->node].cpu, bytes, 1);
     }

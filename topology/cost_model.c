@@ -182,29 +182,40 @@ static double cpu_gbytes(const struct node *n)
     return COST_CPU_GBYTES;
 }
 
-static void add_node(struct cost_model *m, int i, int *gpus, int *nics)
+/* How many of all nodes' devices are in already. */
+struct counts {
+    int gpus, nics, nics_of;
+};
+
+static void add_node(struct cost_model *m, int i, struct counts *at)
 {
     const struct node *n = &m->t->nodes[i];
     struct cost_node *c = &m->node[i];
 
     c->unit = i;
     c->amd = is_amd(n);
-    c->gpu = *gpus;
+    c->gpu = at->gpus;
+    c->first_nic = at->nics;
     c->nic = m->n_links;
-    for (int k = 0; k < n->n_nics; k++)
+    for (int k = 0; k < n->n_nics; k++) {
         cost_model_add_link(m, known(n->nics[k].gbits_per_s / 8), COST_NIC, i, k);
+        m->pci_of_nic[at->nics++] = node_pci(n, n->nics[k].busid);
+    }
     for (int k = 0; k < n->n_gpus; k++) {
-        struct cost_gpu *g = &m->gpu[(*gpus)++];
+        struct cost_gpu *g = &m->gpu[at->gpus++];
         g->nvlink_rate = nvlink_rate(&n->gpus[k]);
         g->switched = is_switched(n, &n->gpus[k]);
+        g->pci = node_pci(n, n->gpus[k].busid);
+        g->switch_above = g->pci >= 0 ? n->pcis[g->pci].above : -1;
         g->nvlink = cost_model_add_link(m, g->nvlink_rate, COST_NVLINK, i, k);
         g->pcie = cost_model_add_link(m, known(n->gpus[k].pcie_gbytes_per_s), COST_PCIE,
                                       i, k);
     }
+    c->pci = cost_pci_build(m, i);
     c->cpu = cost_model_add_link(m, cpu_gbytes(n) * 1e9, COST_CPU, i, -1);
     c->memory = cost_model_add_link(m, COST_MEMORY_GBYTES * 1e9, COST_MEMORY, i, -1);
     c->network = cost_model_add_link(m, COST_NIC_GBYTES * 1e9, COST_NIC, i, -1);
-    join_nics(m, n, m->gpu + c->gpu, nics);
+    join_nics(m, n, m->gpu + c->gpu, &at->nics_of);
 }
 
 /* --- NVLink domains --------------------------------------------------------------------- */
@@ -244,7 +255,7 @@ struct cost_model *cost_model_new(const struct topology *t)
 {
     struct cost_model *m = xcalloc(1, sizeof(*m));
     size_t gpus = 0, nics = 0;
-    int g = 0, k = 0;
+    struct counts at = { 0 };
 
     for (int i = 0; i < t->n_nodes; i++) {
         gpus += (size_t)t->nodes[i].n_gpus;
@@ -254,8 +265,9 @@ struct cost_model *cost_model_new(const struct topology *t)
     m->node = xcalloc((size_t)t->n_nodes + 1, sizeof(*m->node));
     m->gpu = xcalloc(gpus + 1, sizeof(*m->gpu));
     m->nics_of = xcalloc(gpus + nics + 1, sizeof(*m->nics_of));
+    m->pci_of_nic = xcalloc(nics + 1, sizeof(*m->pci_of_nic));
     for (int i = 0; i < t->n_nodes; i++)
-        add_node(m, i, &g, &k);
+        add_node(m, i, &at);
     join_domains(m);
     cost_fabric_build(m);
     return m;
@@ -269,6 +281,7 @@ void cost_model_free(struct cost_model *m)
     free(m->node);
     free(m->gpu);
     free(m->nics_of);
+    free(m->pci_of_nic);
     free(m->part);
     free(m->part_of);
     free(m);

@@ -11,19 +11,22 @@ struct cost_link {
     double bytes_per_s; /* NaN unknown */
     enum cost_tier tier;
     int node;   /* topology.nodes[]; -1: of the fabric */
-    int device; /* gpus[], nics[] or, of the fabric, parts[] */
+    int device; /* gpus[], nics[]; -1 - i: pcis[i]; of the fabric: parts[] */
 };
 
 /* Where a device's links stand in links[]. */
 struct cost_gpu {
     int nvlink, pcie;
     double nvlink_rate;    /* bytes/s, all its NVLinks; 0 none, NaN unknown */
+    int pci, switch_above; /* in node.pcis; -1 not known, none */
     int switched;          /* it reaches whoever else is on the switch */
     int first_nic, n_nics; /* in nics_of[]; none: which is its own is not known */
 };
 
 struct cost_node {
     int unit;                 /* nodes of one NVLink domain have one */
+    int first_nic;            /* in pci_of_nic[] */
+    int pci;                  /* links of its pcis, in links[] */
     int amd;                  /* its CPUs */
     int gpu, nic;             /* the first of its devices, in gpus[] and in links[] */
     int cpu, memory, network; /* in links[]; network: -1 the NICs are known */
@@ -46,6 +49,7 @@ struct cost_model {
     struct cost_node *node;
     struct cost_gpu *gpu;
     int *nics_of;
+    int *pci_of_nic; /* [cost_node.first_nic + k] in node.pcis; -1 not known */
     int n_parts;
     struct cost_part *part;
     int *part_of; /* [n_switches] the part of level 0; -1 none */
@@ -53,6 +57,8 @@ struct cost_model {
 
 int cost_model_add_link(struct cost_model *m, double bytes_per_s, enum cost_tier tier,
                         int node, int device);
+/* Links of node.pcis; returns the first. */
+int cost_pci_build(struct cost_model *m, int node);
 /* Parts and their trunks, after all other links. */
 void cost_fabric_build(struct cost_model *m);
 /* The name of a part: its leaf's; "SPINE and what it joins". */
@@ -143,6 +149,9 @@ void cost_leave(struct cost_flows *f, const struct place *from, const struct pla
 /* Inside a node or NVLink domain. */
 void cost_pass(struct cost_flows *f, const struct place *a, const struct place *b,
                int unit, double bytes);
+/* cost_pci.c: up from a device (node.pcis; -1 not known), its own link first, until
+ * device `to` hangs below as well. */
+void cost_pci_up(struct cost_flows *f, int node, int device, int to, double bytes);
 struct cost_gpu *cost_gpu_of(const struct cost_model *m, const struct place *p);
 /* The k-th NIC of the GPU at p, round and round those it has; -1 not known. */
 int cost_nic_of(const struct cost_model *m, const struct place *p, int k);
