@@ -33,6 +33,9 @@ ifeq ($(SLURM)$(SLURM_SO),1)
   $(error SLURM=1, but a program with <slurm/slurm.h> does not link: install libslurm-dev)
 endif
 
+# libibnetdisc is loaded at run time too; its header says what a fabric looks like.
+IBNET ?= $(call compiles,#include <infiniband/ibnetdisc.h>,-c)
+
 NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(shell ls /usr/local/cuda/bin/nvcc 2>/dev/null))
 CUDA_HOME := $(if $(NVCC),$(abspath $(dir $(shell readlink -f $(NVCC)))..))
 CUDA_FLAGS := $(if $(NVCC),-I$(CUDA_HOME)/include -L$(CUDA_HOME)/lib64 -L$(CUDA_HOME)/lib64/stubs)
@@ -65,7 +68,7 @@ endif
 # -iquote, not -I: our recipes/yaml.h must never answer for <yaml.h>.
 OURS := -iquote . -iquote recipes -iquote tests/unit -iquote $(O)
 CPPFLAGS += -D_GNU_SOURCE -DMUSTER_VERSION='"$(VERSION)"' -DHAVE_CUDA=$(CUDA) -DHAVE_NCCL=$(NCCL) -DHAVE_CUDNN=$(CUDNN) \
-            -DHAVE_LIBSSH=$(LIBSSH)
+            -DHAVE_LIBSSH=$(LIBSSH) -DHAVE_IBNETDISC=$(IBNET)
 PKGS_SSH := $(if $(filter 1,$(LIBSSH)),libssh libcrypto)
 PKGS   := yaml-0.1 jansson sqlite3 pmix openblas $(PKGS_SSH)
 MPI_C  := $(shell $(PKG_CONFIG) --cflags ompi-c 2>/dev/null)
@@ -98,6 +101,7 @@ CUS   := $(if $(filter 1,$(CUDA)),$(sort $(wildcard trainer/*.cu)))
 SSH_DOOR := $(patsubst %,launcher/ssh_%.c,link run tcp hop trust auth tunnel)
 SRCS  := $(filter-out $(if $(filter 1,$(LIBSSH)),launcher/ssh_absent.c,$(SSH_DOOR)),$(SRCS))
 SRCS  := $(filter-out launcher/slurm_$(if $(filter 1,$(SLURM)),absent,lib).c,$(SRCS))
+SRCS  := $(filter-out topology/ibnet_$(if $(filter 1,$(IBNET)),absent,live).c,$(SRCS))
 CUDA_C := $(sort $(wildcard trainer/*_cuda.c trainer/*_nccl*.c trainer/*_cudnn.c trainer/*_cupti.c))
 SRCS  := $(filter-out $(CUDA_C),$(SRCS))
 CUDA_C := $(if $(filter 1,$(CUDA)),$(if $(filter 1,$(NCCL)),$(CUDA_C),$(filter-out trainer/coll_nccl%,$(CUDA_C))))
@@ -301,11 +305,11 @@ config: ## what will be built, and why
 	@echo 'mode  $(MODE), into $(O)'
 	@echo 'cc    $(CC) $(ALL_CFLAGS)'
 	@echo 'pmix  $(shell $(PKG_CONFIG) --modversion pmix)   mpi $(shell $(PKG_CONFIG) --modversion ompi-c)   blas $(shell $(PKG_CONFIG) --modversion openblas)'
-	@echo 'cuda  $(if $(filter 1,$(CUDA)),$(NVCC),no)   nccl $(NCCL)   cudnn $(CUDNN)   cupti $(CUPTI)   libssh $(LIBSSH)   libslurm $(or $(SLURM_SO),0)'
+	@echo 'cuda  $(if $(filter 1,$(CUDA)),$(NVCC),no)   nccl $(NCCL)   cudnn $(CUDNN)   cupti $(CUPTI)   libssh $(LIBSSH)   libslurm $(or $(SLURM_SO),0)   libibnetdisc $(IBNET)'
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
-	@echo; echo '  MODE=release|debug|asan|tsan|cov|fuzz  CC=gcc|clang  CUDA=0|1  NCCL=0|1  CUDNN=0|1  CUPTI=0|1  LIBSSH=0|1  SLURM=0|1  V=1  O=dir'
+	@echo; echo '  MODE=release|debug|asan|tsan|cov|fuzz  CC=gcc|clang  CUDA=0|1  NCCL=0|1  CUDNN=0|1  CUPTI=0|1  LIBSSH=0|1  SLURM=0|1  IBNET=0|1  V=1  O=dir'
 
 clean: ## remove build/
 	rm -rf build

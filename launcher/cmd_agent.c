@@ -12,6 +12,7 @@
 #include "launcher/cmd.h"
 #include "launcher/frame.h"
 #include "launcher/guard.h"
+#include "launcher/ibnet_source.h"
 #include "launcher/slurm_helper.h"
 #include "launcher/slurm_probe.h"
 #include "launcher/slurm_setup.h"
@@ -123,12 +124,20 @@ static int look(int argc, char **argv, struct err *err)
     return slurm_probe_node(err);
 }
 
+/* ---- ibnet: the process that libibnetdisc lives in ---- */
+
+static int ibnet(int argc, char **argv, struct err *err)
+{
+    (void)argc, (void)argv;
+    return ibnet_source_helper(err);
+}
+
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv, struct err *err);
 } verbs[] = {
     { "serve", serve }, { "ssh", ssh },     { "build", build }, { "exec", exec },
-    { "slurm", slurm }, { "setup", setup }, { "look", look },
+    { "slurm", slurm }, { "setup", setup }, { "look", look },   { "ibnet", ibnet },
 };
 
 static int run(int argc, char **argv, struct err *err)
@@ -143,7 +152,7 @@ static int run(int argc, char **argv, struct err *err)
         }
     return err_set(err, ERR_USAGE,
                    "muster agent is started by muster itself; its verbs are serve, "
-                   "ssh, build, exec, slurm, setup and look");
+                   "ssh, build, exec, slurm, setup, look and ibnet");
 }
 
 const struct cmd cmd_agent = { "agent", "muster's hands on a node", run, 1 };

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "launcher/cmd.h"
+#include "launcher/ibnet_source.h"
 #include "launcher/machines.h"
 #include "launcher/slurm_alloc.h"
 #include "launcher/slurm_probe.h"
@@ -34,8 +35,8 @@ static const struct argp_option table[] = {
       "sysfs[:ROOT] (this host and its driver; the default elsewhere), nvml, "
       "spec:FILE, json:FILE, ncclxml:FILE (NCCL_TOPO_DUMP_FILE), smi:FILE (nvidia-smi "
       "topo -m, nvlink -s, -q, -L, --query-gpu=index,...), slurmconf:FILE (topology.conf, topology.yaml, scontrol show topology), "
-      "slurm[:PARTITION] (what the Slurm here knows), cliques:FILE (NODE ClusterUUID.CliqueId), ibnet:FILE "
-      "(ibnetdiscover); a second one adds what the first has "
+      "slurm[:PARTITION] (what the Slurm here knows), cliques:FILE (NODE ClusterUUID.CliqueId), ibnet[:FILE] "
+      "(the InfiniBand fabric here; ibnetdiscover's output); a second one adds what the first has "
       "not", 0 },
     MACHINES_OPTIONS(0),
     { "format", 'f', "FORMAT", 0,
@@ -157,6 +158,8 @@ static int read_source(const char *text, struct topology **out, struct err *err)
 {
     if (str_eq(text, "job"))
         return topology_from_slurm_job(out, err);
+    if (str_eq(text, "ibnet"))
+        return topology_from_ibnet_live(out, err);
     if (str_eq(text, "slurm") || strncmp(text, "slurm:", 6) == 0)
         return topology_from_slurm(text[5] ? text + 6 : "", out, err);
     return topology_from_source(text, out, err);

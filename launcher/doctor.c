@@ -164,6 +164,18 @@ static int look_ssh(const struct doctor_item *item, char **text)
     return HAVE_LIBSSH;
 }
 
+/* Found, with a build that knows its header. */
+static int look_ibnetdisc(const struct doctor_item *item, char **text)
+{
+    int found = look_library(item, text);
+
+    if (!found || HAVE_IBNETDISC)
+        return found;
+    free(*text);
+    *text = xasprintf("%s, but this muster was built without its header", item->of);
+    return 0;
+}
+
 /* libslurm, asked in its own process as it always is. */
 static int look_slurm(const struct doctor_item *item, char **text)
 {
@@ -280,8 +292,11 @@ static const struct doctor_item items[] = {
       "trying a host by hand; muster itself does not need it", "apt-get install openssh-client" },
     { "mpirun", 0, look_program, "mpirun", "--version",
       "starting muster-train by hand; muster itself does not need it", "apt-get install openmpi-bin" },
-    { "libibnetdisc", 0, look_library, "libibnetdisc.so.5", "ibnd_discover_fabric",
-      "the InfiniBand fabric: switches and cables", "apt-get install libibnetdisc5" },
+    { "libibnetdisc", 0, look_ibnetdisc, "libibnetdisc.so.5", "ibnd_discover_fabric",
+      "topo --source ibnet: the InfiniBand fabric, asked now",
+      "apt-get install libibnetdisc-dev libibmad-dev, then make" },
+    { "ibnetdiscover", 0, look_program, "ibnetdiscover", "--version",
+      "the same where libibnetdisc is not", "apt-get install infiniband-diags" },
     { "libibumad", 0, look_library, "libibumad.so.3", "umad_init",
       "the InfiniBand fabric: counters of ports", "apt-get install libibumad3" },
 };

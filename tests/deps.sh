@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 
 packages='gcc make pkg-config libc6-dev libyaml-dev libjansson-dev libsqlite3-dev
 libpmix-dev libopenmpi-dev openmpi-bin libopenblas-dev libcmocka-dev bats procps
-libssh-dev libssl-dev libslurm-dev openssh-client iproute2'
+libssh-dev libssl-dev libslurm-dev libibnetdisc-dev libibmad-dev openssh-client iproute2'
 slurm=$(sed -n "s/^packages='\(.*\)'$/\1/p" tests/lab/slurm.sh)
 
 # missing PACKAGE... - those that are not installed

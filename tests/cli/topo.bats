@@ -266,3 +266,11 @@ shown()
     [ "$(wc -L <tree)" -le 100 ]
     [ "$(wc -l <tree)" -le 80 ]
 }
+
+@test "topo: the fabric here: no adapter is missing, status 3, and names the cure" {
+    ! grep -qs InfiniBand /sys/class/infiniband/*/ports/1/link_layer || skip "there is one"
+    run muster topo --source ibnet
+    status 3
+    has 'no InfiniBand adapter here'
+    has 'ibnet:FILE'
+}

@@ -24,7 +24,7 @@ fi
 doors='yaml\.h=recipes/yaml.c jansson\.h=recipes/base/js.c sqlite3\.h=launcher/store
 cblas\.h=trainer/blas_openblas.c mpi\.h=trainer/coll_mpi pmix_server\.h=launcher/pmix_server
 pmix\.h=trainer/wireup_pmix.c,launcher/pmix_server nccl\.h=trainer/coll_nccl cudnn=trainer/graph_cudnn cupti=trainer/profile_cupti.c
-slurm/=launcher/slurm_lib.c libssh/=launcher/ssh openssl/=launcher/ssh_hash.c'
+slurm/=launcher/slurm_lib.c infiniband/=topology/ibnet_live.c libssh/=launcher/ssh openssl/=launcher/ssh_hash.c'
 for pair in $doors; do
     for f in $(grep -rlE "^#include <${pair%%=*}" "$@"); do
         ok=
