@@ -17,7 +17,9 @@ static double gib(int64_t bytes)
 /* Four digits that say something, in the unit that fits. */
 static const char *say_bytes(int64_t bytes, char out[32])
 {
-    if (bytes >= 1LL << 30)
+    if (bytes >= 1LL << 40)
+        snprintf(out, 32, "%.3f TiB", gib(bytes) / 1024);
+    else if (bytes >= 1LL << 30)
         snprintf(out, 32, "%.3f GiB", gib(bytes));
     else if (bytes >= 1LL << 20)
         snprintf(out, 32, "%.2f MiB", (double)bytes / (1 << 20));
