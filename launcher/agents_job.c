@@ -9,6 +9,7 @@
 #include "launcher/node.h"
 #include "launcher/rank_env.h"
 #include "launcher/run_state.h"
+#include "launcher/secret_recipe.h"
 #include "recipes/recipe.h"
 #include "topology/place.h"
 #include "topology/topology.h"
@@ -41,7 +42,7 @@ static void fill_training(const struct run *run, struct agent_job *j)
     j->program = xstrdup("muster-train");
     j->dir = xstrdup(*folder && *folder != '/' ? run->dir : "");
     j->file = xasprintf("%s/recipe.yaml", run->dir);
-    j->text = recipe_text(r);
+    j->text = secret_recipe_text(r);
     /* What matches nothing here may be on the hosts: the ranks will say. */
     for (int i = 0; i < r->data.path.n; i++)
         data_files(r->data.path.item[i], &j->needs, NULL);
@@ -57,7 +58,7 @@ static void fill_command(const struct run_request *q, struct agent_job *j)
     j->program = xstrdup(q->program ? q->program : "");
     j->dir = xstrdup("");
     j->file = xstrdup(q->reads ? q->reads : "");
-    j->text = q->reads ? recipe_text(q->recipe) : xstrdup("");
+    j->text = q->reads ? secret_recipe_text(q->recipe) : xstrdup("");
 }
 
 int agents_put_job(const struct run *run, const struct run_launch *l,

@@ -16,6 +16,7 @@
 #include "launcher/launch_args.h"
 #include "launcher/run_dir.h"
 #include "launcher/secret.h"
+#include "launcher/secret_recipe.h"
 #include "launcher/slurm_cmd.h"
 #include "launcher/slurm_options.h"
 #include "launcher/slurm_step.h"
@@ -176,7 +177,7 @@ static int submit(struct strlist *argv, char **job, struct err *err)
 static int note(const struct launch *l, const char *id, const char *dir,
                 const char *job, int world, struct err *err)
 {
-    char *recipe = recipe_text(&l->recipe);
+    char *recipe = secret_recipe_text(&l->recipe);
     const struct store_run r = { .id = id,
                                  .dir = dir,
                                  .name = l->recipe.name,

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "launcher/launch_args.h"
 #include "launcher/node.h"
+#include "launcher/secret_recipe.h"
 #include "launcher/slurm_hold.h"
 #include "launcher/spares.h"
 #include "recipes/slurm_signal.h"
@@ -37,7 +38,10 @@ int launch_load_recipe(struct launch *l, struct err *err)
     }
     if (a->spares >= 0)
         l->recipe.cluster.spares = a->spares;
-    return recipe_validate(&l->recipe, path, err);
+    return recipe_validate(&l->recipe, path, err) < 0 ||
+                   secret_recipe_check(&l->recipe, path, err) < 0
+               ? -1
+               : 0;
 }
 
 int launch_spares(const struct launch *l)

@@ -16,6 +16,7 @@
 #include "launcher/machines.h"
 #include "launcher/run.h"
 #include "launcher/run_dir.h"
+#include "launcher/secret_recipe.h"
 #include "topology/place.h"
 #include "topology/topology.h"
 
@@ -166,7 +167,7 @@ static char *write_recipe(const struct preflight *q, struct err *err)
     if (!home)
         return NULL;
     name = xasprintf("check-%d.yaml", (int)getpid());
-    text = recipe_text(q->recipe);
+    text = secret_recipe_text(q->recipe);
     rc = run_dir_write(home, name, text, err);
     path = rc == 0 ? xasprintf("%s/%s", home, name) : NULL;
     free(home);

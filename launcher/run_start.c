@@ -23,6 +23,7 @@
 #include "launcher/run_dir.h"
 #include "launcher/run_state.h"
 #include "launcher/secret.h"
+#include "launcher/secret_recipe.h"
 #include "launcher/slurm_nodes.h"
 #include "launcher/store.h"
 #include "recipes/recipe.h"
@@ -114,7 +115,12 @@ static struct js *run_json(const struct run *run)
 
 static int write_files(struct run *run, struct err *err)
 {
-    char *recipe = run->q->recipe ? recipe_text(run->q->recipe) : NULL, *path;
+    const struct recipe *r = run->q->recipe;
+    int starts_again = run->q->part && run->q->part->batch;
+    char *recipe = !r             ? NULL
+                   : starts_again ? recipe_text(r)
+                                  : secret_recipe_text(r),
+         *path;
     struct js *about = run_json(run);
     int rc = -1;
 

@@ -14,7 +14,7 @@ static const char *const at_end[] = { "TOKEN", "KEY", "PASS", "PAT" };
 /* Written together with what they are of: PGPASSWORD, hftoken. */
 static const char *const endings[] = { "PASSWORD", "PASSWD", "TOKEN",
                                        "SECRET",   "APIKEY", "PASSPHRASE" };
-static const char hidden[] = "<redacted>";
+static const char hidden[] = SECRET_HIDDEN;
 
 static int is_one_of(const char *word, size_t n, const char *const *list, size_t count)
 {

@@ -11,6 +11,8 @@
 struct str;
 struct strlist;
 
+#define SECRET_HIDDEN "<redacted>"
+
 int secret_name(const char *name, int len);
 
 /* Append "NAME=VALUE" quoted for sh, the value redacted when NAME is secret. */

@@ -7,6 +7,7 @@
 #include "launcher/fingerprint.h"
 #include "launcher/run.h"
 #include "launcher/secret.h"
+#include "launcher/secret_recipe.h"
 #include "launcher/slurm_nodes.h"
 #include "launcher/store.h"
 #include "recipes/recipe.h"
@@ -36,7 +37,7 @@ static char *command_line(char **command)
 static int note_start(const char *id, const char *dir, const struct run_request *q,
                       struct err *err)
 {
-    char *recipe = q->recipe ? recipe_text(q->recipe) : NULL;
+    char *recipe = q->recipe ? secret_recipe_text(q->recipe) : NULL;
     char *command = q->command ? command_line(q->command) : NULL;
     char *topology = line_of(topology_json(q->topology));
     char *placement = line_of(placement_json(q->placement, q->topology));

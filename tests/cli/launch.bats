@@ -434,3 +434,24 @@ X
     has 'File too large'
     has 'is done, 1 rank'
 }
+
+@test "launch: secrets of a recipe are not in what is kept of a run" {
+    cat >secret.yaml <<'Y'
+model: {preset: qwen3-30b-a3b, layers: 1}
+training: {seq_len: 128, steps: 1}
+activation_checkpoint: {mode: full}
+data: {path: none/*.bin}
+cluster:
+  device: sim
+  slurm: {env: {HF_TOKEN: hunter2, PLAIN: seen, REPO: "https://u:hunter3@h/x"}, setup: [fetch, --password, hunter4]}
+Y
+    MUSTER_SIM=time=0.01 run muster launch secret.yaml --gpus 1
+    status 0
+    run grep -rla hunter "$MUSTER_HOME"
+    [ -z "$output" ]
+    run cat "$MUSTER_HOME"/runs/*/recipe.yaml
+    has '"HF_TOKEN=<redacted>", "PLAIN=seen", "REPO=https://u:<redacted>@h/x"'
+    run muster launch "$MUSTER_HOME"/runs/*/recipe.yaml --gpus 1
+    status 2
+    has "cluster.slurm.env: 'HF_TOKEN=<redacted>': the secret was taken out when this copy was saved"
+}
