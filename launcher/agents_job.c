@@ -31,8 +31,8 @@ static int fill_ranks(const struct run *run, struct agent_job *j, struct err *er
     return 0;
 }
 
-/* Ranks read the recipe from a file of their own node; only checkpoints and data need a
- * file system that all share. */
+/* Ranks read the recipe from a file of their own node; only checkpoints, profiles and
+ * data need a file system that all share. */
 static void fill_training(const struct run *run, struct agent_job *j)
 {
     const struct recipe *r = run->q->recipe;
@@ -40,7 +40,7 @@ static void fill_training(const struct run *run, struct agent_job *j)
     struct stat st;
 
     j->program = xstrdup("muster-train");
-    j->dir = xstrdup(*folder && *folder != '/' ? run->dir : "");
+    j->dir = xstrdup((*folder && *folder != '/') || run->q->profile ? run->dir : "");
     j->file = xasprintf("%s/recipe.yaml", run->dir);
     j->text = secret_recipe_text(r);
     /* What matches nothing here may be on the hosts: the ranks will say. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/mem.h"
 #include "launcher/cmd.h"
 #include "recipes/value.h"
 
@@ -17,6 +18,7 @@ enum {
     OPT_NO_CHECK,
     OPT_NO_BIND,
     OPT_RESUME,
+    OPT_PROFILE,
     OPT_SPARES,
     OPT_RESTARTS,
     OPT_STDIN,
@@ -38,6 +40,11 @@ static const struct argp_option options[] = {
       0 },
     MACHINES_OPTIONS(0),
     { "resume", OPT_RESUME, "DIR", 0, "continue from the checkpoints in DIR", 0 },
+    { "profile", OPT_PROFILE, "A:B", 0,
+      "record steps A to B of every rank: profile/rankN.json (Perfetto) and .txt in "
+      "the "
+      "run's folder",
+      0 },
     { "dry-run", OPT_DRY_RUN, 0, 0, "print what would run, byte for byte, and stop",
       1 },
     { "detach", OPT_DETACH, 0, 0,
@@ -167,6 +174,9 @@ static int take_word(struct launch_args *a, int key, const char *arg)
     case OPT_RESUME:
         a->resume = arg;
         return 0;
+    case OPT_PROFILE:
+        a->profile = arg;
+        return 0;
     case OPT_BATCH:
         a->batch = arg;
         return 0;
@@ -217,6 +227,31 @@ static const struct argp parser = {
     NULL,
 };
 
+/* "A:B", steps from 1; A <= B. */
+static int is_span(const char *text)
+{
+    const char *colon = strchr(text, ':');
+    char *first = colon ? xstrndup(text, (size_t)(colon - text)) : xstrdup("");
+    int64_t from = 0, to = 0;
+    int ok = colon && value_int64(first, &from, NULL) == 0 &&
+             value_int64(colon + 1, &to, NULL) == 0 && from > 0 && to >= from;
+
+    free(first);
+    return ok;
+}
+
+static int check_profile(const struct launch_args *a, struct err *err)
+{
+    if (a->command)
+        return err_set(err, ERR_USAGE,
+                       "--profile is for a recipe; a command gets its own options");
+    if (!is_span(a->profile))
+        return err_set(err, ERR_USAGE,
+                       "--profile %s: two steps, the first and the last (5:6)",
+                       a->profile);
+    return 0;
+}
+
 static int check(const struct launch_args *a, struct err *err)
 {
     if (!a->recipe && !a->command)
@@ -231,7 +266,8 @@ static int check(const struct launch_args *a, struct err *err)
     if (a->command && a->resume)
         return err_set(err, ERR_USAGE,
                        "--resume is for a recipe; a command gets its own options");
-    if (machines_ask_check(&a->where, err) < 0)
+    if (machines_ask_check(&a->where, err) < 0 ||
+        (a->profile && check_profile(a, err) < 0))
         return -1;
     if (a->detach && a->stdin_rank >= 0)
         return err_set(err, ERR_USAGE, "--stdin does not go with --detach");

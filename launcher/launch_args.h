@@ -16,6 +16,7 @@ struct launch_args {
     struct strlist sets;       /* KEY=VALUE */
     struct machines_ask where; /* but for the recipe */
     const char *resume;        /* NULL: not said */
+    const char *profile;       /* A:B; NULL: not said */
     const char *batch; /* in a batch job: the run's folder (launch_batch.h); NULL */
     int dry_run, json, detach, no_check, quiet, verbose, no_bind;
     int spares, restarts;                                   /* -1: not said */

@@ -129,6 +129,7 @@ struct run_request launch_request(struct launch *l)
         .placement = l->placement,
         .command = a->command,
         .resume = l->resume ? l->resume : a->resume,
+        .profile = a->profile,
         .part = l->part.dir ? &l->part : NULL,
         .attempts = l->attempts,
         .quiet = a->quiet || a->detach,

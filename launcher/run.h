@@ -55,6 +55,7 @@ struct run_request {
                             file of their own; or NULL */
     const char *parent;  /* climb that started it, or NULL */
     const char *resume;  /* checkpoint folder to continue, or NULL */
+    const char *profile; /* steps "A:B" that muster-train records, or NULL */
     int quiet;           /* do not echo the ranks' lines */
     int verbose;         /* say how each rank is bound, and its limits */
     int no_bind;         /* leave ranks on the CPUs that they come with */

@@ -64,6 +64,10 @@ static void add_training(const struct run_request *q, const char *dir,
         strlist_add(argv, "--resume");
         strlist_add(argv, q->resume);
     }
+    if (q->profile) {
+        strlist_add(argv, "--profile");
+        strlist_add(argv, q->profile);
+    }
     free(recipe);
 }
 

@@ -306,7 +306,7 @@ X
     cat "$SRC"/LICENSE "$SRC"/CONTRIBUTING.md >text
     muster data pack -o data/text.bin text text
     run env MUSTER_DEMO_DATA="$T/data" muster launch "$SRC/recipes/demo.yaml" --gpus 2 --json \
-        --set training.steps=4 --set data.validation_interval=0
+        --set training.steps=4 --set data.validation_interval=0 --profile 2:3
     status 0
     has '"steps": 4'
     has '"cause": "ok"'
@@ -314,11 +314,26 @@ X
     grep -q 'steps: 4' "$d/recipe.yaml"
     for k in world memory predicted groups ranks commands; do grep -q "\"$k\"" "$d/plan.json"; done
     grep -q '"event":"place"' "$d/events.jsonl"
+    for r in 0 1; do
+        grep -q 'steps 2 to 3' "$d/profile/rank$r.txt"
+        grep -q traceEvents "$d/profile/rank$r.json"
+    done
     # a specification of a machine that is not this one: planned there, run here
     run env MUSTER_DEMO_DATA="$T/data" muster launch "$SRC/recipes/demo.yaml" --gpus 2 \
         --cluster "$SRC/recipes/clusters/laptop.yaml" --set training.steps=2 --set data.validation_interval=0
     status 0
     has 'is done, 2 ranks; 2 steps; loss '
+}
+
+@test "launch: --profile wants two steps of a recipe" {
+    for bad in 5 0:3 5:4 x:y 3: 1:2x; do
+        run muster launch "$SRC/recipes/demo.yaml" --gpus 2 --profile $bad
+        status 2
+        has "--profile $bad: two steps, the first and the last"
+    done
+    run muster launch --gpus 1 --profile 1:2 -- true
+    status 2
+    has '--profile is for a recipe'
 }
 
 @test "launch: recipes with mistakes start nothing" {
