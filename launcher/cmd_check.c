@@ -272,7 +272,7 @@ static int check_live(struct subject *s, struct verdicts *out, struct err *err)
             "on them; leave --cluster out, or give --replay FILE",
             s->machines.topology->source);
     if (place(s, err) < 0 ||
-        slurm_setup(&s->machines, &s->recipe, SLURM_SETUP_MS, err) < 0)
+        slurm_setup(&s->machines, &s->recipe, SLURM_SETUP_MS, NULL, err) < 0)
         return -1;
     if (s->placement->n_nodes < s->machines.topology->n_nodes)
         log_info("%d of %d nodes are checked, those that the run would take (--gpus N)",

@@ -338,7 +338,7 @@ static int climb(struct job *j, struct err *err)
 
     log_info("climb %s", j->id);
     warn_of_company(j);
-    if (slurm_setup(&j->machines, &j->recipe, SLURM_SETUP_MS, err) < 0)
+    if (slurm_setup(&j->machines, &j->recipe, SLURM_SETUP_MS, NULL, err) < 0)
         return -1;
     if (climb_execute(&c, &end, &why, err) < 0)
         return err_wrap(err, "climb %s (--resume %s goes on)", j->id, j->id);

@@ -80,11 +80,18 @@ static int prepare(struct launch *l, struct err *err)
 }
 
 /* Once for all trials of a climb: by the climb. */
-static int set_up(const struct launch *l, int timeout_ms, struct err *err)
+static int set_up(struct launch *l, int timeout_ms, struct err *err)
 {
+    struct strlist bad = { 0 };
+    int rc;
+
     if (!l->has_recipe || getenv("MUSTER_CLIMB"))
         return 0;
-    return slurm_setup(&l->machines, &l->recipe, timeout_ms, err);
+    rc = slurm_setup(&l->machines, &l->recipe, timeout_ms, &bad, err);
+    if (rc < 0)
+        rc = launch_swap_set_up(l, &bad, err);
+    strlist_release(&bad);
+    return rc;
 }
 
 static int go_on(struct launch *l, struct err *err)

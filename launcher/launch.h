@@ -53,6 +53,9 @@ int launch_spares(const struct launch *l);
 /* The checks named these nodes bad: 1 when spares took their place, and err is cleared;
  * 0: none could; -1. */
 int launch_swap_checked(struct launch *l, const struct strlist *bad, struct err *err);
+/* The same of cluster.slurm.setup; nodes without ranks, as spares, are just left out.
+ * 0: the launch goes on, and err is cleared; -1. */
+int launch_swap_set_up(struct launch *l, const struct strlist *bad, struct err *err);
 /* The run ended: 1 when it shall go on in its folder, without a bad node or from the
  * last checkpoint (--restarts); 0: that was it; -1. */
 int launch_again(struct launch *l, const struct run_result *r, struct err *err);

@@ -91,7 +91,8 @@ static char *why_refused(const struct err *err)
     return str_take(&s);
 }
 
-int launch_swap_checked(struct launch *l, const struct strlist *bad, struct err *err)
+static int swap_for(struct launch *l, const char *cause, const struct strlist *bad,
+                    struct err *err)
 {
     const struct placement *p = l->placement;
     char *blamed = xcalloc((size_t)p->world + 1, 1), *why = why_refused(err);
@@ -105,7 +106,7 @@ int launch_swap_checked(struct launch *l, const struct strlist *bad, struct err 
     rc = swap(l, blamed, &change, err);
     if (rc > 0) {
         say_change(l, change.text, why);
-        note_attempt(l, "check", why, change.text);
+        note_attempt(l, cause, why, change.text);
         err_release(err);
     } else if (rc == 0) {
         say_none(l, blamed);
@@ -114,6 +115,23 @@ int launch_swap_checked(struct launch *l, const struct strlist *bad, struct err 
     free(why);
     str_release(&change);
     return rc;
+}
+
+int launch_swap_checked(struct launch *l, const struct strlist *bad, struct err *err)
+{
+    return swap_for(l, "check", bad, err);
+}
+
+int launch_swap_set_up(struct launch *l, const struct strlist *bad, struct err *err)
+{
+    int unused = spares_drop(l->machines.topology, l->placement, bad);
+
+    if (bad->n && unused == bad->n) {
+        say_change(l, "no rank is placed there, the launch goes on", err_text(err));
+        err_release(err);
+        return 0;
+    }
+    return swap_for(l, "setup", bad, err) > 0 ? 0 : -1;
 }
 
 /* ---- runs ---- */

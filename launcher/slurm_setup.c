@@ -208,7 +208,8 @@ static int name_silent(const struct str *silent, int n, const char *command,
 }
 
 int slurm_setup_judge(const struct topology *t, const char *command, const char *said,
-                      int is_late, const char *words, struct err *err)
+                      int is_late, const char *words, struct strlist *bad_nodes,
+                      struct err *err)
 {
     struct str silent = STR_INIT, bad = STR_INIT;
     const char *first = NULL;
@@ -216,9 +217,13 @@ int slurm_setup_judge(const struct topology *t, const char *command, const char 
 
     for (int i = 0; i < t->n_nodes; i++) {
         const char *report = report_of(said, t->nodes[i].name);
+        if (report && strtol(report, NULL, 10) == 0)
+            continue;
+        if (bad_nodes)
+            strlist_add(bad_nodes, t->nodes[i].name);
         if (!report) {
             add_name(&silent, t->nodes[i].name, &n_silent);
-        } else if (strtol(report, NULL, 10) != 0) {
+        } else {
             first = first ? first : report;
             add_name(&bad, t->nodes[i].name, &n_bad);
         }
@@ -249,7 +254,7 @@ static void enter(const struct recipe *r)
 }
 
 static int run_step(char *const *argv, const struct topology *t, const char *command,
-                    int timeout_ms, struct err *err)
+                    int timeout_ms, struct strlist *bad, struct err *err)
 {
     struct str said = STR_INIT, words = STR_INIT;
     struct err late = ERR_INIT;
@@ -258,7 +263,7 @@ static int run_step(char *const *argv, const struct topology *t, const char *com
 
     if (rc == 0 || late.code == ERR_TIMEOUT)
         rc = slurm_setup_judge(t, command, said.text, rc < 0,
-                               words.text ? words.text : "", err);
+                               words.text ? words.text : "", bad, err);
     else
         rc = err_set(err, late.code, "cluster.slurm.setup: %s", err_text(&late));
     err_release(&late);
@@ -268,7 +273,7 @@ static int run_step(char *const *argv, const struct topology *t, const char *com
 }
 
 int slurm_setup(const struct machines *m, const struct recipe *r, int timeout_ms,
-                struct err *err)
+                struct strlist *bad, struct err *err)
 {
     struct strlist argv = { 0 };
     char *self;
@@ -282,7 +287,7 @@ int slurm_setup(const struct machines *m, const struct recipe *r, int timeout_ms
     enter(r);
     slurm_setup_argv(&m->slurm, m->topology, r, self, &argv);
     rc = run_step(argv.item, m->topology, r->cluster.slurm_setup.item[0],
-                  timeout_ms > 0 ? timeout_ms : SLURM_SETUP_MS, err);
+                  timeout_ms > 0 ? timeout_ms : SLURM_SETUP_MS, bad, err);
     strlist_release(&argv);
     free(self);
     return rc;

@@ -16,9 +16,10 @@ enum { SLURM_SETUP_MS = 120000 };
 
 /* Nothing to do is 0.  ERR_FAILED names the first node where it failed, with its status
  * and last words; ERR_TIMEOUT the nodes that are not done.
- * timeout_ms <= 0: SLURM_SETUP_MS. */
+ * timeout_ms <= 0: SLURM_SETUP_MS.  With both, *bad gets the names of all these nodes
+ * (NULL: it is not asked for). */
 int slurm_setup(const struct machines *m, const struct recipe *r, int timeout_ms,
-                struct err *err);
+                struct strlist *bad, struct err *err);
 /* The command of the step; argv->item ends with NULL. */
 void slurm_setup_argv(const struct slurm_place *p, const struct topology *t,
                       const struct recipe *r, const char *self, struct strlist *argv);
@@ -28,6 +29,7 @@ int slurm_setup_node(char *const *argv, struct err *err);
 
 /* What the nodes said, against the nodes there are; for tests. */
 int slurm_setup_judge(const struct topology *t, const char *command, const char *said,
-                      int is_late, const char *words, struct err *err);
+                      int is_late, const char *words, struct strlist *bad,
+                      struct err *err);
 
 #endif

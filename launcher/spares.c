@@ -132,6 +132,20 @@ struct js *spares_json(const struct topology *t)
     return a;
 }
 
+int spares_drop(struct topology *t, const struct placement *p,
+                const struct strlist *names)
+{
+    int n = 0;
+
+    for (int i = 0; i < t->n_nodes; i++)
+        for (int k = 0; k < names->n; k++)
+            if (str_eq(t->nodes[i].name, names->item[k]) && !is_used(p, i)) {
+                t->nodes[i].set_aside = AS_BAD;
+                n++;
+            }
+    return n;
+}
+
 static int add_missing(const struct topology *t, const struct placement *of,
                        const struct placement *in, struct str *s)
 {

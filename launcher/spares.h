@@ -9,6 +9,7 @@ struct err;
 struct js;
 struct placement;
 struct str;
+struct strlist;
 struct topology;
 
 /* Before the number of ranks is known: hold the last k nodes back, all but one at
@@ -19,6 +20,10 @@ void spares_reserve(struct topology *t, int k);
 int spares_choose(struct topology *t, const struct placement *p, int k,
                   struct err *err);
 int spares_left(const struct topology *t);
+/* Of these nodes, by name, those that no rank is placed on are bad from now on: their
+ * number, and what is left of the spares serves on. */
+int spares_drop(struct topology *t, const struct placement *p,
+                const struct strlist *names);
 
 /* The nodes of the ranks with blamed[rank] are bad, and as many spares come into use.
  * 0: none is blamed, or all nodes of several are (then it is not a node's fault), or

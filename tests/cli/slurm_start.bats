@@ -143,9 +143,26 @@ S
     nothing_left
 }
 
+@test "slurm start: a setup that fails costs a spare, not the launch" {
+    here
+    setup() { echo "cluster.slurm.setup=[sh, -c, 'test \$SLURMD_NODENAME != $1 || { echo no disk; exit 7; }']"; }
+    launch --gpus 4 --spares 1 --set "$(setup n3)" # the spare itself
+    status 0
+    has 'no rank is placed there, the launch goes on: cluster.slurm.setup: sh failed on n3: status 7: no disk; 0 spares left'
+    launch --gpus 4 --spares 1 --set "$(setup n1)"
+    status 0
+    has 'node n1 is replaced by n3: cluster.slurm.setup: sh failed on n1'
+    has 'n2:0: muster-train'
+    launch --gpus 6 --set "$(setup n1)"
+    status 1
+    has 'sh failed on n1: status 7: no disk'
+    lacks 'step 1'
+    nothing_left
+}
+
 @test "slurm start: a wedged rank is found outside its own code, with its last step" {
     here
-    MUSTER_SIM=time=0.01,wedge=3@3 launch --gpus 6 --silence-timeout 3s
+    MUSTER_SIM=time=0.01,wedge=3@3 launch --gpus 6 --silence-timeout 3s --start-timeout 30s
     status 5
     has 'no sign of life for 3 s: rank 3 on n2 (last step 2)'
     nothing_left

@@ -175,6 +175,7 @@ static struct topology *nodes(int n)
 
 static void test_setup_on_nodes(void **state)
 {
+    struct strlist bad = { 0 };
     struct topology *t = nodes(12);
     struct err err = ERR_INIT;
     struct str all = STR_INIT;
@@ -182,17 +183,21 @@ static void test_setup_on_nodes(void **state)
     (void)state;
     for (int i = 1; i <= 12; i++)
         str_addf(&all, "muster-setup n%d 0 fine\n", i);
-    assert_ok(slurm_setup_judge(t, "prepare", all.text, 0, "", &err), &err);
+    assert_ok(slurm_setup_judge(t, "prepare", all.text, 0, "", NULL, &err), &err);
     /* n1 is not n10, n11, n12, and lines of others are not reports */
-    assert_err(slurm_setup_judge(t, "prepare", strchr(all.text, '\n') + 1, 1, "", &err),
-               &err, ERR_TIMEOUT, "prepare is not done in time on n1");
+    assert_err(
+        slurm_setup_judge(t, "prepare", strchr(all.text, '\n') + 1, 1, "", NULL, &err),
+        &err, ERR_TIMEOUT, "prepare is not done in time on n1");
     str_addf(&all, "x muster-setup n3 9 no\n");
-    assert_ok(slurm_setup_judge(t, "prepare", all.text, 0, "", &err), &err);
+    assert_ok(slurm_setup_judge(t, "prepare", all.text, 0, "", NULL, &err), &err);
     str_clear(&all);
     str_adds(&all, "muster-setup n11 139 \nmuster-setup n2 7 disk is full\n");
-    assert_err(slurm_setup_judge(t, "prepare", all.text, 0, "", &err), &err, ERR_FAILED,
-               "prepare failed on n2, n11: status 7: disk is full");
-    assert_err(slurm_setup_judge(t, "prepare", NULL, 0, "srun: no", &err), &err,
+    assert_err(slurm_setup_judge(t, "prepare", all.text, 0, "", &bad, &err), &err,
+               ERR_FAILED, "prepare failed on n2, n11: status 7: disk is full");
+    assert_int_equal(bad.n, 12); /* with those that did not say a word */
+    assert_string_equal(bad.item[1], "n2");
+    strlist_release(&bad);
+    assert_err(slurm_setup_judge(t, "prepare", NULL, 0, "srun: no", NULL, &err), &err,
                ERR_FAILED,
                "did not end on n1, n2, n3, n4, n5, n6, n7, n8 and 4 more: srun said: "
                "srun: no");
