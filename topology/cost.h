@@ -24,8 +24,9 @@
  * Algorithm and protocol are chosen as NCCL 2.30 does, by its own model of latency and
  * efficiency (tuning.cc, ncclTopoTuneModel; see cost_algo.c) from the node's links
  * alone: NCCL does not know the fabric.  NVLS and CollNet are never assumed.  The last
- * step of a ring of protocol Simple only receives (prims_simple.h): a block S/n is copied
- * out of a buffer, COST_COPY_FACTOR times as fast as the GPU's links, and nothing sent.
+ * step of a ring of protocol Simple is taken to receive only: a block S/n is copied out
+ * of a buffer, COST_COPY_FACTOR times as fast as the GPU's links, and nothing sent (what
+ * fits the two-GPU figures; not traced in NCCL's kernels).
  * Errors against measurements: tests/bench/RESULTS.md.
  *
  * Capacity of one direction:
