@@ -52,6 +52,14 @@ slurm()
     fi
 }
 
+# An InfiniBand fabric that libibnetdisc can walk without an adapter; its test skips without.
+simulator()
+{
+    # shellcheck disable=SC2046 # a list of words
+    set -- $(missing ibsim-utils libumad2sim0)
+    [ $# -eq 0 ] || install "$@" || echo 'deps: no ibsim to be had here, its test will skip'
+}
+
 # shellcheck disable=SC2046,SC2086 # lists of words
 set -- "${1:-}" $(missing $packages)
 what=$1
@@ -63,3 +71,4 @@ else
     echo 'deps: everything is installed'
 fi
 [ "$what" != test ] || slurm
+[ "$what" != test ] || simulator

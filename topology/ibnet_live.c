@@ -100,7 +100,9 @@ static int width_of(const struct door *d, ibnd_port_t *p)
 
 static char kind_of(const ibnd_node_t *n)
 {
-    return n->type == IB_NODE_SWITCH ? 'S' : n->type == IB_NODE_ROUTER ? 'R' : 'H';
+    if (n->type == IB_NODE_SWITCH)
+        return 'S';
+    return n->type == IB_NODE_ROUTER ? (char)'R' : (char)'H';
 }
 
 /* A description is what somebody typed. */

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "topology/fields.h"
+#include "topology/merge_conflict.h"
 #include "topology/source.h"
 #include "topology/topology.h"
 
@@ -45,13 +46,16 @@ static int nic_index(const struct node *to, const struct node *from, int i)
     return -1;
 }
 
-static void merge_nics(struct node *to, const struct node *from, int first_switch)
+static void merge_nics(const struct sources *s, struct node *to,
+                       const struct node *from, int first_switch)
 {
     for (int i = 0; i < from->n_nics; i++) {
         struct nic c = from->nics[i];
         int k = nic_index(to, from, i);
         if (c.leaf >= 0)
             c.leaf += first_switch;
+        if (k >= 0)
+            conflict_nic(s, to, &to->nics[k], &c);
         fields_fill(nic_fields, k >= 0 ? &to->nics[k] : topology_add_nic(to), &c);
     }
 }
@@ -80,14 +84,17 @@ static void merge_nvlinks(struct gpu *to, const struct gpu *from)
         *topology_add_nvlink(to) = from->nvlinks[i];
 }
 
-static void merge_gpus(struct node *to, const struct node *from)
+static void merge_gpus(const struct sources *s, struct node *to,
+                       const struct node *from)
 {
     for (int i = 0; i < from->n_gpus; i++) {
         struct gpu g = from->gpus[i], *mine = NULL;
         for (int k = 0; k < to->n_gpus && !mine; k++)
             if (same_gpu(&to->gpus[k], &g))
                 mine = &to->gpus[k];
-        if (!mine) {
+        if (mine) {
+            conflict_gpu(s, to, mine, &g);
+        } else {
             mine = topology_add_gpu(to);
             mine->index = g.index;
         }
@@ -97,7 +104,8 @@ static void merge_gpus(struct node *to, const struct node *from)
     }
 }
 
-static void merge_node(struct node *to, const struct node *from, int first_switch)
+static void merge_node(const struct sources *s, struct node *to,
+                       const struct node *from, int first_switch)
 {
     struct node n = *from;
 
@@ -112,8 +120,8 @@ static void merge_node(struct node *to, const struct node *from, int first_switc
             *topology_add_numa(to) = from->numas[i];
     }
     merge_pcis(to, from);
-    merge_nics(to, from, first_switch);
-    merge_gpus(to, from);
+    merge_nics(s, to, from, first_switch);
+    merge_gpus(s, to, from);
 }
 
 static int unnamed(const struct node *n)
@@ -157,6 +165,7 @@ static void look_again_at_affinity(struct topology *t)
 /* A NIC and its GUID. */
 struct known {
     const char *guid;
+    struct node *node;
     struct nic *nic;
 };
 
@@ -178,16 +187,16 @@ static struct known *known_nics(struct topology *t, size_t *n)
     for (int i = 0; i < t->n_nodes; i++)
         for (int c = 0; c < t->nodes[i].n_nics; c++)
             if (t->nodes[i].nics[c].guid[0])
-                k[(*n)++] =
-                    (struct known){ t->nodes[i].nics[c].guid, &t->nodes[i].nics[c] };
+                k[(*n)++] = (struct known){ t->nodes[i].nics[c].guid, &t->nodes[i],
+                                            &t->nodes[i].nics[c] };
     qsort(k, *n, sizeof(*k), compare_known);
     return k;
 }
 
 /* Adapters of a fabric get their leaf where t knows the GUID; others are hosts that
  * are no part of t. */
-static void merge_by_guid(struct topology *t, const struct topology *more,
-                          int first_switch)
+static void merge_by_guid(const struct sources *s, struct topology *t,
+                          const struct topology *more, int first_switch)
 {
     int joined = 0, others = 0;
     size_t n;
@@ -196,7 +205,7 @@ static void merge_by_guid(struct topology *t, const struct topology *more,
     for (int i = 0; i < more->n_nodes; i++)
         for (int c = 0; c < more->nodes[i].n_nics; c++) {
             struct nic from = more->nodes[i].nics[c];
-            const struct known key = { from.guid, NULL };
+            const struct known key = { from.guid, NULL, NULL };
             const struct known *k =
                 bsearch(&key, known, n, sizeof(*known), compare_known);
             others += k == NULL;
@@ -206,6 +215,7 @@ static void merge_by_guid(struct topology *t, const struct topology *more,
             from.rail = -1; /* it was read from a description */
             if (from.leaf >= 0)
                 from.leaf += first_switch;
+            conflict_nic(s, k->node, k->nic, &from);
             fields_fill(nic_fields, k->nic, &from);
         }
     if (others)
@@ -216,22 +226,40 @@ static void merge_by_guid(struct topology *t, const struct topology *more,
     free(known);
 }
 
+/* A name proves nothing: what two sources call leaf1 may be two switches. */
+static void merge_switches(struct topology *t, const struct topology *more)
+{
+    int first = t->n_switches;
+
+    for (int i = 0; i < more->n_switches; i++) {
+        struct fabric_switch w = more->switches[i];
+        for (int k = 0; k < first; k++)
+            if (str_eq(t->switches[k].name, w.name)) {
+                snprintf(w.name, sizeof(w.name), "%.40s.%.*s", more->switches[i].name,
+                         (int)strcspn(more->source, ":+"), more->source);
+                break;
+            }
+        *topology_add_switch(t) = w;
+    }
+}
+
 static int merge_turned(struct topology *t, const struct topology *more,
                         struct err *err);
 
 int topology_merge(struct topology *t, const struct topology *more, struct err *err)
 {
     int first_switch = t->n_switches, lone = t->n_nodes == 1 && more->n_nodes == 1;
+    const struct sources both = { t, t->source, more->source };
     size_t n = strlen(t->source);
 
     if (t->by_guid && !more->by_guid)
         return merge_turned(t, more, err);
     if (more->by_guid && !t->by_guid)
-        merge_by_guid(t, more, first_switch);
+        merge_by_guid(&both, t, more, first_switch);
     for (int i = 0; i < more->n_nodes && more->by_guid == t->by_guid; i++)
-        merge_node(node_for(t, &more->nodes[i], lone), &more->nodes[i], first_switch);
-    for (int i = 0; i < more->n_switches; i++)
-        *topology_add_switch(t) = more->switches[i];
+        merge_node(&both, node_for(t, &more->nodes[i], lone), &more->nodes[i],
+                   first_switch);
+    merge_switches(t, more);
     for (int i = 0; i < more->n_links; i++) {
         struct fabric_link *l = topology_add_link(t);
         *l = more->links[i];

@@ -274,3 +274,40 @@ shown()
     has 'no InfiniBand adapter here'
     has 'ibnet:FILE'
 }
+
+# 4 adapters, 2 switches with two cables between them; each end lists its ports.
+fabric_file()
+{
+    for w in 1 2; do
+        printf 'Switch\t8 "Switch%d"\n' $w
+        printf '[%d]\t"Hca%d"[1]\n' 1 $w 2 $((w + 2))
+        printf '[%d]\t"Switch%d"[%d]\n' 3 $((3 - w)) 3 5 $((3 - w)) 5
+        echo
+    done
+    for h in 1 2 3 4; do
+        printf 'Hca\t2 "Hca%d"\n[1]\t"Switch%d"[%d]\n\n' $h $(((h + 1) % 2 + 1)) $(((h + 1) / 2))
+    done
+}
+
+@test "topo: libibnetdisc walks a simulated fabric" {
+    sim=$(ls /usr/lib/*/umad2sim/libumad2sim.so 2>/dev/null) && command -v ibsim >/dev/null || skip 'no ibsim'
+    muster agent ibnet 2>&1 | grep -q 'built without' && skip 'built without libibnetdisc'
+    [ ! -e /dev/infiniband ] || skip 'there is a real one'
+    fabric_file >net
+    mkfifo in
+    ibsim -s net <in >log 2>&1 3>&- &
+    pid=$!
+    exec 4>in # it ends with its input
+    end=$((SECONDS + 30))
+    until SIM_HOST=Hca1 LD_PRELOAD=$sim timeout 20 muster agent ibnet >walk 2>words || [ $SECONDS -gt $end ]; do
+        sleep 0.2
+    done
+    exec 4>&-
+    kill $pid || true
+    wait $pid || true
+    run muster topo --source ibnet:walk
+    status 0
+    has 'leaf  2: Switch1 .. Switch2'
+    has 'links 1 between switches, 2 cables of 10 Gb/s'
+    has 'Switch1: 2 NICs of'
+}

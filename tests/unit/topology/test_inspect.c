@@ -224,6 +224,52 @@ static void test_far_nic(void **state)
     topology_free(t);
 }
 
+/* What two sources both know and say otherwise is named; the first is taken. */
+static void test_conflicts(void **state)
+{
+    struct topology *t = tree_cluster(2, 2, 2), *more = tree_cluster(2, 2, 2);
+    struct gpu *g = &more->nodes[1].gpus[1];
+    struct err err = ERR_INIT;
+
+    (void)state;
+    snprintf(g->name, sizeof(g->name), "NVIDIA H100 NVL");
+    g->numa = 0;
+    g->nvlinks[0].count = 12;
+    more->nodes[0].nics[0].up = 0;
+    more->nodes[0].nics[1].gbits_per_s = 200;
+    more->nodes[1].nics[0].gbits_per_s = 396;                       /* rounded */
+    snprintf(more->nodes[0].gpus[0].name, sizeof(g->name), "H200"); /* Slurm's word */
+    snprintf(more->source, sizeof(more->source), "smi");
+    assert_ok(topology_merge(t, more, &err), &err);
+    assert_true(tree_found(t, SEVERITY_WARN, "n2 gpu 1",
+                           "sources differ on its model: NVIDIA H200 by spec:cluster, "
+                           "NVIDIA H100 NVL by smi; the first is taken"));
+    assert_true(tree_found(t, SEVERITY_WARN, "n2 gpu 1", "NUMA node: 1 by"));
+    assert_true(tree_found(t, SEVERITY_WARN, "n2 gpu 1", "NVLinks: 18 by"));
+    assert_true(tree_found(t, SEVERITY_WARN, "n1 mlx5_0", "state: up by"));
+    assert_true(tree_found(t, SEVERITY_WARN, "n1 mlx5_1", "rate: 400 Gb/s by"));
+    assert_int_equal(t->n_findings, 5);
+    assert_int_equal(t->nodes[1].gpus[1].numa, 1);
+    topology_free(t);
+    topology_free(more);
+}
+
+/* Switches of one name in two sources stay two. */
+static void test_two_leaves_of_a_name(void **state)
+{
+    struct topology *t = fabric_of(4, 2, 2), *more = fabric_of(4, 2, 2);
+    struct err err = ERR_INIT;
+    int n = t->n_switches;
+
+    (void)state;
+    snprintf(more->source, sizeof(more->source), "ibnet:fab");
+    assert_ok(topology_merge(t, more, &err), &err);
+    assert_int_equal(t->n_switches, 2 * n);
+    assert_true(strstr(t->switches[n].name, ".ibnet") != NULL);
+    topology_free(t);
+    topology_free(more);
+}
+
 /* Model counts are the board's, never one number (A02). */
 static void test_models(void **state)
 {
@@ -265,11 +311,17 @@ static void test_models(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sound),     cmocka_unit_test(test_inspected_once),
-        cmocka_unit_test(test_slow_port), cmocka_unit_test(test_trunks),
-        cmocka_unit_test(test_planes),    cmocka_unit_test(test_oversubscription),
-        cmocka_unit_test(test_differ),    cmocka_unit_test(test_far_nic),
+        cmocka_unit_test(test_sound),
+        cmocka_unit_test(test_inspected_once),
+        cmocka_unit_test(test_slow_port),
+        cmocka_unit_test(test_trunks),
+        cmocka_unit_test(test_planes),
+        cmocka_unit_test(test_oversubscription),
+        cmocka_unit_test(test_differ),
+        cmocka_unit_test(test_far_nic),
         cmocka_unit_test(test_models),
+        cmocka_unit_test(test_conflicts),
+        cmocka_unit_test(test_two_leaves_of_a_name),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
