@@ -265,6 +265,7 @@ static int make_and_show(const struct options *o, const struct recipe *r,
         machines_cure(&m, r, o->gpus, err);
         goto out;
     }
+    plan_add_map(&p, &o->assumed);
     if (spares_choose(m.topology, p.placement, r->cluster.spares, err) < 0) {
         plan_release(&p);
         goto out;

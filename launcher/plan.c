@@ -86,8 +86,18 @@ int plan_make(const struct recipe *r, const struct topology *t, int world,
     return 0;
 }
 
+void plan_add_map(struct plan *p, const struct predict_assumptions *assumed)
+{
+    p->map = xcalloc(1, sizeof(*p->map));
+    plan_map_make(&p->recipe, p->topology, p->placement, assumed, &p->predicted,
+                  p->map);
+}
+
 void plan_release(struct plan *p)
 {
+    if (p->map)
+        plan_map_release(p->map);
+    free(p->map);
     recipe_release(&p->recipe);
     placement_free(p->placement);
     strlist_release(&p->warnings);
@@ -138,6 +148,8 @@ struct js *plan_json(const struct plan *p)
     for (size_t i = 0; js_pair(placed, i, &key, &value); i++)
         js_put(o, key, js_ref(value));
     js_free(placed);
+    if (p->map)
+        js_put(o, "mapping", plan_map_json(p->map));
     js_put(o, "warnings", strings_json(&p->warnings));
     js_put(o, "spares", spares_json(p->topology));
     js_put(o, "commands", strings_json(&p->commands));

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/str.h"
+#include "launcher/plan_map.h"
 #include "launcher/predict.h"
 #include "recipes/recipe.h"
 #include "trainer/memplan.h"
@@ -22,6 +23,7 @@ struct plan {
     const char *device; /* "cuda", "cpu": whose sizes the memory plan uses */
     struct memplan memory;
     struct prediction predicted;
+    struct plan_map *map;    /* of plan_add_map(); NULL */
     struct strlist warnings; /* legal, but worth knowing */
     struct strlist commands; /* exactly what starts it */
 };
@@ -32,6 +34,8 @@ int plan_make(const struct recipe *r, const struct topology *t, int world,
               const struct predict_assumptions *assumed, struct plan *out,
               struct err *err);
 void plan_release(struct plan *p);
+/* Compare the mapping with the orders that others would take. */
+void plan_add_map(struct plan *p, const struct predict_assumptions *assumed);
 
 /* 1: the memory plan is larger than the device. */
 int plan_too_large(const struct plan *p);

@@ -232,6 +232,8 @@ void plan_print(const struct plan *p, int all_ranks, FILE *fp)
     else
         print_some_ranks(p, fp);
     print_spares(p, fp);
+    if (p->map)
+        plan_map_print(p->map, fp);
     print_memory(p, fp);
     print_predicted(p, fp);
     for (int i = 0; i < p->warnings.n; i++)

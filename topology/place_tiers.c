@@ -184,16 +184,17 @@ void place_tiers_free(struct place_tiers *p)
     free(p);
 }
 
-const char *place_tier_name(const struct place_tiers *p, int tier)
+const char *place_tier_name(const struct place_tiers *p, int tier, int several)
 {
     switch (p->kind[tier]) {
     case TIER_DOMAIN:
-        return "NVLink domain";
+        return several ? "NVLink domains" : "NVLink domain";
     case TIER_LEAF:
-        return "leaf";
+        return several ? "leaves" : "leaf";
     default:
-        return tier > 0 && p->kind[tier - 1] == TIER_PART ? "part of the fabric"
-                                                          : "pod";
+        if (tier > 0 && p->kind[tier - 1] == TIER_PART)
+            return several ? "parts of the fabric" : "part of the fabric";
+        return several ? "pods" : "pod";
     }
 }
 

@@ -35,8 +35,9 @@ int place_leaf(const struct topology *t, int node);
 struct place_tiers *place_tiers_new(const struct topology *t);
 void place_tiers_free(struct place_tiers *p); /* NULL is fine */
 
-/* "NVLink domain", "leaf", "pod" (the lowest part), "part of the fabric". */
-const char *place_tier_name(const struct place_tiers *p, int tier);
+/* "leaf"; of several: "leaves", "NVLink domains", "pods" (the lowest parts), "parts of
+ * the fabric". */
+const char *place_tier_name(const struct place_tiers *p, int tier, int several);
 /* The tier of leaves; -1: all nodes are below one, or no leaf is known. */
 int place_tiers_leaf(const struct place_tiers *p);
 

@@ -154,3 +154,39 @@ null' ]
     [ "$(head -1 plan.txt)" = "muster launch $SRC/recipes/demo.yaml --gpus 2" ]
     tail -n +2 plan.txt | diff - launch.txt
 }
+
+# Ragged leaves of 3, 2 and 3 nodes; groups of two nodes.
+ragged()
+{
+    cat >topology.conf <<'C'
+SwitchName=a Nodes=n[1,4,7]
+SwitchName=b Nodes=n[2,5]
+SwitchName=c Nodes=n[3,6,8]
+SwitchName=top Switches=a,b,c
+C
+    muster plan "$MOE" --gpus "$1" --cluster slurmconf:topology.conf --set cluster.gpus_per_node=8 \
+        --set parallelism.data_parallel_shard_degree=16 --set training.global_batch_size=-1 "${@:2}"
+}
+
+@test "plan: the mapping against other orders, with bounds, and why a group crosses" {
+    run ragged 64
+    status 0
+    has 'the nodes are in 3 leaves'
+    has 'as listed (Slurm)'
+    has 'why: 1 of 4 shard groups cross leaves, and no mapping has fewer: the leaves have room for 3 whole groups'
+    has 'why: shard group 1 (ranks 16 to 31): 8 ranks in a, 8 ranks in c'
+    has 'why: 16 of 16 replicate groups cross leaves'
+    ragged 64 --json >p.json
+    jq -e '.mapping.tiers == {leaf: 3} and (.mapping.axes | map(.axis) == ["shard", "replicate"])' p.json
+    jq -e '.mapping.axes[0] | .bound.leaf == 1 and ([.orders[].cross.leaf] == [1, 2, 4]) and
+        ([.orders[].order] == ["chosen", "listed", "host_name"]) and
+        all(.orders[]; .seconds >= $least) and .orders[0].tier_bytes.leaf > 0' \
+        --argjson least "$(jq '.mapping.axes[0].orders[0].seconds' p.json)"
+    ragged 64 --json | diff - p.json
+    run ragged 48
+    has 'shard: 3 groups of 16'
+    lacks 'shard groups cross'
+    run muster plan "$MOE" --gpus 512 --cluster "$CLUSTER"
+    has 'the same order'
+    has 'rails: 16 of 16 replicate groups keep to one'
+}

@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "topology/place_fill.h"
+#include "topology/place_map.h"
 
 /* --- brute force ------------------------------------------------------------------ */
 
@@ -136,6 +137,31 @@ static void check_pack(const struct forest *f, int group, int groups, const int 
     assert_true(forest_compare(&mine, &other) <= 0);
 }
 
+/* What the map says is what the order is. */
+static int check_map(const struct forest *f, const struct placement *p, int group,
+                     int groups, const int *listed)
+{
+    int checked = 0;
+    struct forest_score s = forest_score(f, p->order, group, groups);
+    struct place_map m;
+
+    place_map_make(p, f->t, &m);
+    assert_int_equal(m.shard.on_nodes, group > 1 ? groups : 0);
+    for (int k = 0; k < m.tiers->n; k++) {
+        int tier = (int)m.tiers->kind[k];
+        if (m.tiers->units[k] != forest_units(f, tier, listed, f->n))
+            continue; /* the core beside nodes of unknown leaf */
+        checked++;
+        assert_int_equal(m.shard.crossing[k], s.value[2 - tier]);
+        assert_int_equal(m.shard.bound[k], forest_bound(f, tier, group, groups));
+        assert_true(m.replicate.crossing[k] >= m.replicate.bound[k]);
+    }
+    place_map_release(&m);
+    return checked;
+}
+
+static int maps;
+
 static void check_large(int round)
 {
     struct forest f;
@@ -154,6 +180,7 @@ static void check_large(int round)
     check_pack(&f, group, groups, listed, named, round);
     forest_recipe(&r, group, groups);
     p = forest_place(&f, group, groups);
+    maps += check_map(&f, p, group, groups, listed);
     mine = seconds_on(&f, p, p->order, &r, &known);
     for (int by_name = 0; by_name < 2; by_name++) {
         double s = seconds_on(&f, p, by_name ? named : listed, &r, &known_too);
@@ -173,6 +200,7 @@ static void test_never_worse(void **state)
     forest_state = 11;
     for (int round = 0; round < 1000; round++)
         check_large(round);
+    assert_true(maps > 1000); /* tiers compared */
 }
 
 /* --- what must not be mixed ----------------------------------------------------------- */
