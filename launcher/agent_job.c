@@ -45,7 +45,7 @@ int agent_job_open(struct agent *a, struct err *err)
     a->mark = xasprintf("MUSTER_AGENT=%s.%d", j->run, j->node);
     a->proc = xcalloc((size_t)j->n_ranks + 1, sizeof(*a->proc));
     for (int i = 0; i < j->n_ranks; i++)
-        a->proc[i] = (struct proc){ .out = -1, .err = -1, .event = -1, .report = -1 };
+        a->proc[i] = (struct proc){ .out = -1, .err = -1, .event = -1 };
     a->alive = 0;
     a->left = -1;
     if (agent_files_check(j, err) < 0 || open_server(a, err) < 0 ||
@@ -100,7 +100,7 @@ static struct proc_spec spec_of(const struct agent *a, const char *program, int 
                                .before = &a->before };
 }
 
-static int fork_rank(struct agent *a, const char *program, int i, struct err *err)
+static int spawn_rank(struct agent *a, const char *program, int i, struct err *err)
 {
     struct agent_rank *r = &a->job.ranks[i];
     struct proc_spec s;
@@ -138,13 +138,13 @@ static void say_task(struct agent *a, int i)
     free(line);
 }
 
-/* Fork all before waiting for any: they start side by side.  *i: which failed. */
+/* *i: which failed. */
 static int start_all(struct agent *a, const struct rank_env_start *start,
                      const char *program, int *i, struct err *err)
 {
     for (*i = 0; *i < a->job.n_ranks; ++*i) {
         finish_env(a, &a->job.ranks[*i].env, start);
-        if (fork_rank(a, program, *i, err) < 0)
+        if (spawn_rank(a, program, *i, err) < 0)
             return -1;
     }
     for (*i = 0; *i < a->job.n_ranks; ++*i) {

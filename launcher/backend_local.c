@@ -152,8 +152,8 @@ static struct proc_spec spec_of(const struct run *run, const struct run_launch *
     };
 }
 
-static int fork_rank(struct run *run, const struct run_launch *l,
-                     const struct rank_env_start *start, int rank, struct err *err)
+static int spawn_rank(struct run *run, const struct run_launch *l,
+                      const struct rank_env_start *start, int rank, struct err *err)
 {
     const struct local *local = run->backend_data;
     struct proc_spec s = spec_of(run, l, rank);
@@ -187,7 +187,6 @@ static void note_task(struct run *run, const struct env *env, int rank)
                    task_state(run->rank[rank].proc.pid, &bound, env));
 }
 
-/* Fork all before waiting for any: they start side by side. */
 static int local_start(struct run *run, const struct run_launch *l, int *rank,
                        struct err *err)
 {
@@ -199,7 +198,7 @@ static int local_start(struct run *run, const struct run_launch *l, int *rank,
 
     rank_env_choose(&start, run->id, local->shmdir);
     for (*rank = 0; *rank < run->world; ++*rank)
-        if (fork_rank(run, l, &start, *rank, err) < 0)
+        if (spawn_rank(run, l, &start, *rank, err) < 0)
             return -1;
     for (*rank = 0; *rank < run->world; ++*rank) {
         s = spec_of(run, l, *rank);

@@ -229,7 +229,7 @@ static int slurm_prepare(struct run *run, struct err *err)
     static const struct task_server_calls calls = { on_hello, on_frame, on_lost };
     struct slurm *s = run->backend_data = xcalloc(1, sizeof(*s));
 
-    s->srun = (struct proc){ .out = -1, .err = -1, .event = -1, .report = -1 };
+    s->srun = (struct proc){ .out = -1, .err = -1, .event = -1 };
     s->there = xcalloc((size_t)run->world, 1);
     s->gone = xcalloc((size_t)run->world, 1);
     s->pmix = xcalloc((size_t)run->world, 1);

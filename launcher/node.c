@@ -360,8 +360,7 @@ static struct nodes *nodes_new(int n, int local)
     nodes->link = xcalloc((size_t)n, sizeof(*nodes->link));
     for (int i = 0; i < n; i++) {
         nodes->link[i].write_fd = -1;
-        nodes->link[i].proc =
-            (struct proc){ .out = -1, .err = -1, .event = -1, .report = -1 };
+        nodes->link[i].proc = (struct proc){ .out = -1, .err = -1, .event = -1 };
     }
     return nodes;
 }

@@ -102,62 +102,99 @@ int proc_cpus(const char *list, cpu_set_t *set, struct err *err)
 
 /* ---- starting ---- */
 
+enum { STACK = 64 << 10 };
+
 struct pipes {
-    int in, out[2], err[2], event[2], report[2];
+    int in, out[2], err[2], event[2];
 };
 
-/* In the child, between fork and exec: only calls that are safe there. */
+/* What the child needs, in memory that it shares with us until exec. */
+struct child {
+    const struct proc_spec *spec;
+    const struct pipes *pipes;
+    const cpu_set_t *cpus;
+    pid_t parent;
+    int why;
+};
+
+/* Exec does away with handlers; until then, those that muster may have must not run here:
+ * they would write to our memory.  What muster ignores, a rank does not. */
 static void reset_signals(const struct proc_before *before)
 {
+    static const int handled[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGALRM,
+                                   SIGUSR1, SIGUSR2, SIGCHLD, SIGCONT, SIGWINCH };
     struct sigaction now;
 
-    for (int s = 1; s < NSIG; s++)
-        if (sigaction(s, NULL, &now) == 0 && now.sa_handler != SIG_DFL &&
+    for (size_t i = 0; i < ARRAY_LEN(handled); i++)
+        if (sigaction(handled[i], NULL, &now) == 0 && now.sa_handler != SIG_DFL &&
             now.sa_handler != SIG_IGN)
-            signal(s, SIG_DFL);
+            signal(handled[i], SIG_DFL);
     signal(SIGPIPE, SIG_DFL);
     signal(SIGTTOU, SIG_DFL);
     sigprocmask(SIG_SETMASK, &before->mask, NULL);
 }
 
-/* dup2() clears close-on-exec, except onto itself: move the pipes out of the way
- * of 0..3 first. */
-static int place_fds(const struct pipes *p, int *report)
+/* dup2() clears close-on-exec, except onto itself: out of the way of 0..3 first. */
+static int clear_of_ranks(int fd)
 {
-    int in = fcntl(p->in, F_DUPFD_CLOEXEC, 16);
-    int out = fcntl(p->out[1], F_DUPFD_CLOEXEC, 16);
-    int err = fcntl(p->err[1], F_DUPFD_CLOEXEC, 16);
-    int event = fcntl(p->event[1], F_DUPFD_CLOEXEC, 16);
-    int moved = fcntl(p->report[1], F_DUPFD_CLOEXEC, 16);
+    return fd > PROC_EVENT_FD ? fd : fcntl(fd, F_DUPFD_CLOEXEC, PROC_EVENT_FD + 1);
+}
 
-    if (in < 0 || out < 0 || err < 0 || event < 0 || moved < 0)
+static int place_fds(const struct pipes *p)
+{
+    int in = clear_of_ranks(p->in), out = clear_of_ranks(p->out[1]);
+    int err = clear_of_ranks(p->err[1]), event = clear_of_ranks(p->event[1]);
+
+    if (in < 0 || out < 0 || err < 0 || event < 0)
         return -1;
-    *report = moved;
     return dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0 ||
                    dup2(event, PROC_EVENT_FD) < 0
                ? -1
                : 0;
 }
 
-static _Noreturn void become(const struct proc_spec *s, const struct pipes *p,
-                             const cpu_set_t *cpus, pid_t parent)
+/* In the child: only calls that are safe beside a parent that stands still. */
+static int become(void *arg)
 {
-    int report = p->report[1], why;
+    struct child *c = arg;
+    const struct proc_spec *s = c->spec;
 
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
-    if (getppid() != parent)
-        _exit(128 + SIGTERM);
-    if (place_fds(p, &report) == 0 &&
-        (!*s->cpus || sched_setaffinity(0, sizeof(*cpus), cpus) == 0)) {
+    if (getppid() != c->parent)
+        return 128 + SIGTERM;
+    if (place_fds(c->pipes) == 0 &&
+        (!*s->cpus || sched_setaffinity(0, sizeof(*c->cpus), c->cpus) == 0)) {
         setrlimit(RLIMIT_NOFILE, &s->before->files);
         reset_signals(s->before);
         /* execvpe, not execve: a script without #! goes to sh, as users expect. */
         execvpe(s->program, s->argv, s->env);
     }
-    why = errno;
-    (void)!write(report, &why, sizeof(why));
-    _exit(127);
+    c->why = errno;
+    return 127;
+}
+
+/* As posix_spawn() does it, which knows neither groups that die with their parent nor
+ * CPUs: the child runs on a stack of its own in our memory, of which a fork would copy
+ * the page tables only to throw them away.  We stand still until it is another program.
+ * execvpe() puts argv on that stack for a script. */
+static pid_t start(struct child *c)
+{
+    size_t n = STACK;
+    sigset_t all, mask;
+    char *stack;
+    pid_t pid;
+
+    for (int i = 0; c->spec->argv[i]; i++)
+        n += sizeof(char *);
+    n = (n + 63) & ~(size_t)63; /* as malloc() aligns: both ends fit a stack */
+    stack = xrealloc(NULL, n, 1);
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &mask);
+    pid = clone(become, stack + n, CLONE_VM | CLONE_VFORK | SIGCHLD, c);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    free(stack);
+    return pid;
 }
 
 static void close_pair(int fd[2])
@@ -173,18 +210,17 @@ static void close_all(struct pipes *p)
     close_pair(p->out);
     close_pair(p->err);
     close_pair(p->event);
-    close_pair(p->report);
     if (p->in >= 0)
         close(p->in);
 }
 
 static int open_all(struct pipes *p, int stdin_fd, struct err *err)
 {
-    *p = (struct pipes){ -1, { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 } };
+    *p = (struct pipes){ -1, { -1, -1 }, { -1, -1 }, { -1, -1 } };
     p->in = stdin_fd >= 0 ? fcntl(stdin_fd, F_DUPFD_CLOEXEC, 0)
                           : open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (p->in >= 0 && pipe2(p->out, O_CLOEXEC) == 0 && pipe2(p->err, O_CLOEXEC) == 0 &&
-        pipe2(p->event, O_CLOEXEC) == 0 && pipe2(p->report, O_CLOEXEC) == 0)
+        pipe2(p->event, O_CLOEXEC) == 0)
         return 0;
     return err_set(err, ERR_SYSTEM, "pipes of a rank: %m%s",
                    errno == EMFILE ? " (raise `ulimit -n`)" : "");
@@ -201,51 +237,39 @@ static int keep_end(int fd[2])
 
 int proc_spawn(struct proc *p, const struct proc_spec *s, struct err *err)
 {
-    pid_t parent = getpid(), pid = -1;
     struct pipes pipes;
     cpu_set_t cpus;
+    struct child c = { .spec = s, .pipes = &pipes, .cpus = &cpus, .parent = getpid() };
+    pid_t pid;
     int rc = -1;
 
     if (proc_cpus(s->cpus, &cpus, err) < 0)
         return -1;
     if (open_all(&pipes, s->stdin_fd, err) < 0)
         goto out;
-    pid = fork();
-    if (pid == 0)
-        become(s, &pipes, &cpus, parent);
+    pid = start(&c);
     if (pid < 0) {
-        err_set(err, ERR_SYSTEM, "fork: %m");
+        err_set(err, ERR_SYSTEM, "clone: %m");
         goto out;
     }
-    setpgid(pid, pid);
-    *p = (struct proc){ .pid = pid };
+    *p = (struct proc){ .pid = pid, .why = c.why };
     p->out = keep_end(pipes.out);
     p->err = keep_end(pipes.err);
     p->event = keep_end(pipes.event);
-    p->report = pipes.report[0];
-    pipes.report[0] = -1;
     rc = 0;
 out:
     close_all(&pipes);
     return rc;
 }
 
-/* What the child wrote before it gave up; nothing when exec closed the pipe. */
-int proc_started(struct proc *p, const struct proc_spec *s, struct err *err)
+int proc_started(const struct proc *p, const struct proc_spec *s, struct err *err)
 {
-    ssize_t n;
-    int why;
-
-    do
-        n = read(p->report, &why, sizeof(why));
-    while (n < 0 && errno == EINTR);
-    close(p->report);
-    p->report = -1;
-    if (n != (ssize_t)sizeof(why))
+    if (!p->why)
         return 0;
-    return err_set(err, why == ENOENT ? ERR_MISSING : ERR_SYSTEM,
+    return err_set(err, p->why == ENOENT ? ERR_MISSING : ERR_SYSTEM,
                    "cannot start %s%s%s: %s%s", s->program, *s->cpus ? " on CPUs " : "",
-                   s->cpus, strerror(why), why == EMFILE ? " (raise `ulimit -n`)" : "");
+                   s->cpus, strerror(p->why),
+                   p->why == EMFILE ? " (raise `ulimit -n`)" : "");
 }
 
 void proc_reaped(struct proc *p, int wait_status)
@@ -264,7 +288,7 @@ void proc_signal(const struct proc *p, int signo)
 
 void proc_close(struct proc *p)
 {
-    int *fd[] = { &p->out, &p->err, &p->event, &p->report };
+    int *fd[] = { &p->out, &p->err, &p->event };
 
     for (size_t i = 0; i < ARRAY_LEN(fd); i++) {
         if (*fd[i] > 0)

@@ -32,7 +32,7 @@ struct proc_spec {
 struct proc {
     pid_t pid;
     int out, err, event; /* read ends, nonblocking; -1 when closed */
-    int report;          /* until proc_started(): where exec would say why it failed */
+    int why;             /* errno of what kept it from becoming its program; or 0 */
     int ended;           /* reaped: `status` is set */
     int status;          /* exit status, or 128+n for signal n */
     int signo;           /* of that signal; 0: it exited */
@@ -50,11 +50,11 @@ void proc_restore(const struct proc_before *before);
  * NULL: ERR_MISSING, named with the folders that were searched. */
 char *proc_find(const char *command, const char *path, struct err *err);
 
-/* Fork it; it goes on to exec while the caller starts others.  Then, for each:
- * proc_started() returns when exec succeeded, or fails with its reason (ERR_MISSING
- * when the file or its interpreter is not there); the process ends by itself then. */
+/* Start it; returns when it is its program, or gave up.  Then, for each:
+ * proc_started() fails with the reason of one that gave up (ERR_MISSING when the file or
+ * its interpreter is not there); that process ends by itself. */
 int proc_spawn(struct proc *p, const struct proc_spec *s, struct err *err);
-int proc_started(struct proc *p, const struct proc_spec *s, struct err *err);
+int proc_started(const struct proc *p, const struct proc_spec *s, struct err *err);
 
 void proc_reaped(struct proc *p, int wait_status);
 /* To the whole group, while the leader is not reaped (its number is then ours). */

@@ -12,13 +12,13 @@ enum { FIRST_MS = 3000, EACH_MS = 10000, LATE_MS = 8000 };
 void slurm_ping_init(struct slurm_ping *p, int64_t now)
 {
     *p = (struct slurm_ping){ .next = now + FIRST_MS };
-    p->proc = (struct proc){ .out = -1, .err = -1, .event = -1, .report = -1 };
+    p->proc = (struct proc){ .out = -1, .err = -1, .event = -1 };
 }
 
 static void forget(struct slurm_ping *p)
 {
     proc_close(&p->proc);
-    p->proc = (struct proc){ .out = -1, .err = -1, .event = -1, .report = -1 };
+    p->proc = (struct proc){ .out = -1, .err = -1, .event = -1 };
 }
 
 void slurm_ping_release(struct slurm_ping *p)
