@@ -1,4 +1,4 @@
-/* task_about.h - what a task says about itself: place, binding, limits. */
+/* task_about.h - where a task is; task_state.h has how its rank runs. */
 #ifndef LAUNCHER_TASK_ABOUT_H
 #define LAUNCHER_TASK_ABOUT_H
 

@@ -4,76 +4,79 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/js.h"
 #include "base/mem.h"
 #include "launcher/env.h"
 #include "launcher/task_bind.h"
+#include "topology/cpulist.h"
 
-static const struct {
-    const char *row, *name;
-} limits[] = {
-    { "Max locked memory", "memlock" },
-    { "Max open files", "nofile" },
-    { "Max stack size", "stack" },
-    { "Max core file size", "core" },
-};
+enum { NUMA_MOST = 1024, MEMS_ALLOWED = 4 }; /* <numaif.h>: MPOL_F_MEMS_ALLOWED */
 
-static void take_limit(struct js *o, const char *line)
-{
-    for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
-        size_t n = strlen(limits[i].row);
-        const char *at = line + n;
-        char *end;
-        long long v;
-
-        if (strncmp(line, limits[i].row, n) != 0)
-            continue;
-        at += strspn(at, " ");
-        v = strncmp(at, "unlimited", 9) == 0 ? -1 : strtoll(at, &end, 10);
-        js_put_int(o, limits[i].name, v);
-    }
-}
-
-static FILE *open_proc(pid_t pid, const char *name)
-{
-    char *path = xasprintf("/proc/%d/%s", (int)pid, name);
-    FILE *fp = fopen(path, "re");
-
-    free(path);
-    return fp;
-}
-
+/* Read with system calls, not from /proc/PID: to print status and limits there costs the
+ * kernel more than all else that an agent says of its rank. */
 static struct js *read_limits(pid_t pid)
 {
-    FILE *fp = open_proc(pid, "limits");
+    static const struct {
+        __rlimit_resource_t which;
+        const char *name;
+    } limits[] = {
+        { RLIMIT_STACK, "stack" },
+        { RLIMIT_CORE, "core" },
+        { RLIMIT_NOFILE, "nofile" },
+        { RLIMIT_MEMLOCK, "memlock" },
+    };
     struct js *o = js_object();
-    char line[256];
+    struct rlimit now;
 
-    while (fp && fgets(line, sizeof(line), fp))
-        take_limit(o, line);
-    if (fp)
-        fclose(fp);
+    for (size_t i = 0; i < ARRAY_LEN(limits); i++)
+        if (prlimit(pid, limits[i].which, NULL, &now) == 0)
+            js_put_int(o, limits[i].name,
+                       now.rlim_cur == RLIM_INFINITY ? -1 : (int64_t)now.rlim_cur);
     return o;
 }
 
-static void read_status(pid_t pid, struct js *o)
+/* Where system calls on memory are forbidden, as in containers. */
+static void read_mems(struct js *o)
 {
-    static const char *const keys[][2] = { { "Cpus_allowed_list:\t", "cpus" },
-                                           { "Mems_allowed_list:\t", "mems" } };
-    FILE *fp = open_proc(pid, "status");
+    static const char key[] = "Mems_allowed_list:\t";
+    FILE *fp = fopen("/proc/self/status", "re");
     char line[1024];
 
     while (fp && fgets(line, sizeof(line), fp))
-        for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-            if (strncmp(line, keys[i][0], strlen(keys[i][0])) == 0) {
-                line[strcspn(line, "\n")] = '\0';
-                js_put_str(o, keys[i][1], line + strlen(keys[i][0]));
-            }
+        if (strncmp(line, key, sizeof(key) - 1) == 0) {
+            line[strcspn(line, "\n")] = '\0';
+            js_put_str(o, "mems", line + sizeof(key) - 1);
+        }
     if (fp)
         fclose(fp);
+}
+
+/* Of memory it may use what we may: a rank inherits that, like its cpuset. */
+static void read_places(pid_t pid, struct js *o)
+{
+    unsigned long nodes[NUMA_MOST / (8 * sizeof(unsigned long))] = { 0 };
+    struct cpulist l = { { 0 } };
+    char text[1024];
+
+    if (cpulist_of_process(pid, &l) == 0 && cpulist_format(&l, text, sizeof(text)) == 0)
+        js_put_str(o, "cpus", text);
+    if (syscall(SYS_get_mempolicy, NULL, nodes, NUMA_MOST, NULL, MEMS_ALLOWED) < 0) {
+        read_mems(o);
+        return;
+    }
+    memset(&l, 0, sizeof(l));
+    for (int i = 0; i < NUMA_MOST; i++)
+        if (nodes[(size_t)i / (8 * sizeof(*nodes))] >>
+                ((size_t)i % (8 * sizeof(*nodes))) &
+            1)
+            cpulist_add(&l, i);
+    if (cpulist_format(&l, text, sizeof(text)) == 0)
+        js_put_str(o, "mems", text);
 }
 
 static int has_rdma(void)
@@ -99,7 +102,7 @@ struct js *task_state(pid_t pid, const struct task_bound *bound, const struct en
     gethostname(host, sizeof(host) - 1);
     js_put_int(o, "pid", pid);
     js_put_str(o, "host", host);
-    read_status(pid, o);
+    read_places(pid, o);
     js_put_str(o, "want_cpus", bound->cpus);
     js_put_str(o, "bound_by", bound->by);
     js_put_str(o, "why", bound->why);

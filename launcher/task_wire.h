@@ -5,8 +5,7 @@
  * length (4, little endian), bytes.
  *
  *   agent to launcher
- *   HELLO   JSON: rank, pmix_rank, node, host, boot_id, pid, cpus, memlock, nofile,
- *           shm_bytes (limits as the task has them; -1 unlimited)
+ *   HELLO   JSON: rank, pmix_rank, node, host, boot_id, pid
  *   OUT ERR bytes of the rank's stdout and stderr; empty: that stream is over
  *   EVENT   bytes of its event pipe (trainer/heartbeat.h)
  *   FAILED  JSON: code, text: the rank could not be started; the agent ends

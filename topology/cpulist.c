@@ -1,5 +1,6 @@
 #include "topology/cpulist.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,23 @@ void cpulist_and(struct cpulist *l, const struct cpulist *with)
 {
     for (int i = 0; i < CPULIST_MAX / 64; i++)
         l->bit[i] &= with->bit[i];
+}
+
+int cpulist_of_process(pid_t pid, struct cpulist *out)
+{
+    cpu_set_t *mask = CPU_ALLOC(CPULIST_MAX);
+    size_t size = CPU_ALLOC_SIZE(CPULIST_MAX);
+    int rc = mask ? sched_getaffinity(pid, size, mask) : -1, left;
+
+    memset(out, 0, sizeof(*out));
+    left = rc == 0 ? CPU_COUNT_S(size, mask) : 0;
+    for (int c = 0; left && c < CPULIST_MAX; c++)
+        if (CPU_ISSET_S((size_t)c, size, mask)) {
+            cpulist_add(out, c);
+            left--;
+        }
+    CPU_FREE(mask);
+    return rc;
 }
 
 /* One number below CPULIST_MAX; NULL: none here. */

@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -25,6 +26,9 @@ int cpulist_count(const struct cpulist *l);
 void cpulist_and(struct cpulist *l, const struct cpulist *with);
 void cpulist_add(struct cpulist *l, int cpu);
 int cpulist_has(const struct cpulist *l, int cpu);
+
+/* What the process may run on (0: the caller), -1 when that cannot be read. */
+int cpulist_of_process(pid_t pid, struct cpulist *out);
 
 /* The share of part `i` of `parts` (parts <= CPUs): disjoint, together the whole,
  * sizes differ by one at most.  smt > 1 and a list of smt equal runs (the usual

@@ -1,5 +1,4 @@
 /* The part of a machine that binding needs, quickly: every task of a step reads it. */
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,18 +20,11 @@ static void list(const struct sysfs *s, struct cpulist *out, const char *path)
 /* Online, and for the live machine allowed to this process. */
 static void usable(const struct sysfs *s, struct cpulist *out)
 {
-    cpu_set_t *allowed = CPU_ALLOC(CPULIST_MAX);
-    size_t size = CPU_ALLOC_SIZE(CPULIST_MAX);
-    struct cpulist mask = { { 0 } };
+    struct cpulist mask;
 
     list(s, out, "/sys/devices/system/cpu/online");
-    if (!*s->root && allowed && sched_getaffinity(0, size, allowed) == 0) {
-        for (int c = 0; c < CPULIST_MAX; c++)
-            if (CPU_ISSET_S((size_t)c, size, allowed))
-                cpulist_add(&mask, c);
+    if (!*s->root && cpulist_of_process(0, &mask) == 0)
         cpulist_and(out, &mask);
-    }
-    CPU_FREE(allowed);
 }
 
 /* Threads of a core, by the first CPU: of those that may be used. */

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,16 +31,17 @@ path_below(const struct sysfs *s, const char *fmt, va_list ap)
     return path;
 }
 
+/* One read: files of sysfs and procfs give a line of this length whole. */
 static int read_first_line(const char *path, char *out, size_t n)
 {
-    FILE *fp = fopen(path, "re");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, out, n - 1) : -1;
 
-    out[0] = '\0';
-    if (!fp)
+    out[got > 0 ? got : 0] = '\0'; /* an unset speed is EINVAL on read */
+    if (fd < 0)
         return -1;
-    if (!fgets(out, (int)n, fp)) /* an unset speed is EINVAL on read */
-        out[0] = '\0';
-    fclose(fp);
+    close(fd);
+    out[strcspn(out, "\n")] = '\0';
     trim(out);
     return out[0] ? 0 : -1;
 }

@@ -1,4 +1,7 @@
 /* The model: what must hold, saving and loading, merging; lists of CPUs. */
+#include <sched.h>
+#include <unistd.h>
+
 #include "trees.h"
 
 #include "topology/cpulist.h"
@@ -50,6 +53,29 @@ static void test_cpulist(void **state)
     cpulist_parse("10-12", &l);
     assert_int_equal(cpulist_format(&l, small, sizeof(small)), -1);
     assert_string_equal(small, "");
+}
+
+/* Bound to one CPU, that one alone; of a process that is none, nothing. */
+static void test_cpulist_of_process(void **state)
+{
+    struct cpulist all, l;
+    cpu_set_t mine, one;
+    int cpu = 0;
+
+    (void)state;
+    assert_int_equal(cpulist_of_process(0, &all), 0);
+    assert_int_equal(sched_getaffinity(0, sizeof(mine), &mine), 0);
+    assert_int_equal(cpulist_count(&all), CPU_COUNT(&mine));
+    while (!CPU_ISSET((size_t)cpu, &mine))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    assert_int_equal(cpulist_of_process(getpid(), &l), 0);
+    sched_setaffinity(0, sizeof(mine), &mine);
+    assert_true(cpulist_count(&l) == 1 && cpulist_has(&l, cpu));
+    assert_int_equal(cpulist_of_process(-1, &l), -1);
+    assert_int_equal(cpulist_count(&l), 0);
 }
 
 /* Parts are disjoint, together the whole, and even. */
@@ -297,6 +323,7 @@ int main(void)
         cmocka_unit_test(test_busid),
         cmocka_unit_test(test_pcie_rates),
         cmocka_unit_test(test_cpulist),
+        cmocka_unit_test(test_cpulist_of_process),
         cmocka_unit_test(test_cpulist_split),
         cmocka_unit_test(test_cpulist_split_keeps_cores),
         cmocka_unit_test(test_json_loads_back_equal),
