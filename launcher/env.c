@@ -33,17 +33,15 @@ void env_release(struct env *e)
     *e = (struct env)ENV_INIT;
 }
 
-static int is_named(const char *item, const char *name)
+/* Environments are read entry by entry for every name of every rank: the first byte
+ * decides most. */
+static int find(const struct env *e, const char *name, int from)
 {
     size_t n = strlen(name);
 
-    return strncmp(item, name, n) == 0 && item[n] == '=';
-}
-
-static int find(const struct env *e, const char *name, int from)
-{
     for (int i = from; i < e->n; i++)
-        if (is_named(e->item[i], name))
+        if (e->item[i][0] == name[0] && strncmp(e->item[i], name, n) == 0 &&
+            e->item[i][n] == '=')
             return i;
     return -1;
 }
@@ -101,6 +99,6 @@ void env_drop(struct env *e, const char *prefix)
     size_t n = strlen(prefix);
 
     for (int i = e->n - 1; i >= 0; i--)
-        if (strncmp(e->item[i], prefix, n) == 0)
+        if (e->item[i][0] == prefix[0] && strncmp(e->item[i], prefix, n) == 0)
             remove_at(e, i);
 }

@@ -118,7 +118,7 @@ static void add_changes(struct str *s, const struct env *e)
     for (int i = 0; i < e->n; i++) {
         int there = 0;
         for (char **v = environ; *v && !there; v++)
-            there = strcmp(*v, e->item[i]) == 0;
+            there = (*v)[0] == e->item[i][0] && strcmp(*v, e->item[i]) == 0;
         if (there)
             continue;
         str_adds(s, " ");

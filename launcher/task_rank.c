@@ -18,7 +18,7 @@ static int is_listed(const struct strlist *names, const char *item)
     size_t n = strcspn(item, "=");
 
     for (int i = 0; i < names->n; i++)
-        if (strncmp(names->item[i], item, n) == 0 &&
+        if (names->item[i][0] == item[0] && strncmp(names->item[i], item, n) == 0 &&
             (names->item[i][n] == '\0' || names->item[i][n] == '='))
             return 1;
     return 0;
@@ -43,9 +43,11 @@ static void make_env(const struct task_start *s, struct env *env)
 {
     env_copy(env, s->env.item);
     for (char **v = environ; *v; v++) {
-        char *name = xstrndup(*v, strcspn(*v, "="));
-        if (is_of_slurm(*v) || (!is_listed(&s->env, *v) && !is_listed(&s->drop, *v)))
-            env_set(env, name, strchr(*v, '=') ? strchr(*v, '=') + 1 : "");
+        char *name;
+        if (!is_of_slurm(*v) && (is_listed(&s->env, *v) || is_listed(&s->drop, *v)))
+            continue;
+        name = xstrndup(*v, strcspn(*v, "="));
+        env_set(env, name, strchr(*v, '=') ? strchr(*v, '=') + 1 : "");
         free(name);
     }
     env_drop(env, TASK_AT "=");
