@@ -128,6 +128,18 @@ static void take_exit(struct run *run, int rank, const char *bytes, size_t n)
     run_rank_ended(run, rank, raw);
 }
 
+/* What a rank reports in passing, and an end that is none's fault. */
+static int can_wait(enum task_frame type, const char *bytes, size_t n)
+{
+    struct js *o = NULL;
+    int ok = type == TASK_EVENT;
+
+    if (type == TASK_EXIT && js_parse(bytes, n, "exit", &o, NULL) == 0)
+        ok = js_get_int(o, "wait_status", -1) == 0;
+    js_free(o);
+    return ok;
+}
+
 static void on_frame(void *arg, int rank, enum task_frame type, const char *bytes,
                      size_t n)
 {
@@ -226,7 +238,8 @@ static int open_files(struct run *run, struct slurm *s, struct err *err)
 
 static int slurm_prepare(struct run *run, struct err *err)
 {
-    static const struct task_server_calls calls = { on_hello, on_frame, on_lost };
+    static const struct task_server_calls calls = { on_hello, on_frame, on_lost,
+                                                    can_wait };
     struct slurm *s = run->backend_data = xcalloc(1, sizeof(*s));
 
     s->srun = (struct proc){ .out = -1, .err = -1, .event = -1 };

@@ -24,108 +24,39 @@
 #include "launcher/task_keepers.h"
 #include "launcher/task_pmix.h"
 #include "launcher/task_rank.h"
+#include "launcher/task_reach.h"
 #include "launcher/task_state.h"
+#include "launcher/task_voice.h"
 #include "launcher/task_wire.h"
 #include "trainer/kvdial.h"
 
 enum {
-    REACH_MS = 60000,
-    ONE_ADDRESS_MS = 5000,
     WORD_MS = 10000,
     SCAN_MS = 50,
-    STUCK_MS = 3600000,
     SAME_SIGNAL_MS = 200,
+    GATHER_MS = 50,
+    WAIT_MOST_MS = 60000,
+    PIECE = 16384,
 };
 
+/* What is waited for: STREAMS are out, err and events, KEEPER is of two. */
+enum { SIGNALS, LAUNCHER, STREAMS, KEEPER = STREAMS + 3 };
+
 struct task {
-    int fd, signals; /* fd -1: the launcher is gone */
-    struct str in;   /* from the launcher */
+    int signals;
+    struct task_voice voice; /* to the launcher, and its connection */
+    struct str in;           /* from the launcher */
     struct task_start start;
     struct proc_before before;
     struct task_keepers keepers;
     int pmix_port, met; /* 0: not looked for */
     int64_t pmix_look_at;
+    int64_t events_at;  /* clock_ms() when they are read; 0: when there are some */
     struct proc rank;   /* pid 0: not started */
     int raw, ended;     /* wait status of the rank */
     int64_t kill_at;    /* clock_ms(); 0: not ending */
     int killing, asked; /* asked: a signal came, from the launcher or another */
 };
-
-/* ---- the launcher ---- */
-
-static void lose(struct task *a)
-{
-    if (a->fd >= 0)
-        close(a->fd);
-    a->fd = -1;
-}
-
-/* A slow launcher slows the rank; one that is gone ends it. */
-static void say(struct task *a, enum task_frame type, const char *bytes, size_t n)
-{
-    struct str s = STR_INIT;
-
-    task_frame_add(&s, type, bytes, n);
-    if (a->fd >= 0 && kvdial_write(a->fd, s.text, s.len, clock_ms() + STUCK_MS) < 0)
-        lose(a);
-    str_release(&s);
-}
-
-static void say_json(struct task *a, enum task_frame type, struct js *o)
-{
-    char *line = js_line(o);
-
-    say(a, type, line, strlen(line));
-    free(line);
-    js_free(o);
-}
-
-/* HOST:PORT; 0 or -1. */
-static int parse_address(const char *text, size_t n, struct kvdial *k)
-{
-    char one[sizeof(k->master)], *colon;
-
-    if (n >= sizeof(one))
-        return -1;
-    snprintf(one, sizeof(one), "%.*s", (int)n, text);
-    colon = strrchr(one, ':');
-    if (!colon)
-        return -1;
-    *colon = '\0';
-    snprintf(k->master, sizeof(k->master), "%s", one);
-    k->port = (int)strtol(colon + 1, NULL, 10);
-    return k->port > 0 && k->port < 65536 ? 0 : -1;
-}
-
-static int reach(struct task *a, struct err *err)
-{
-    const char *at = getenv(TASK_AT), *key = getenv("MUSTER_JOB_KEY");
-    int64_t deadline = clock_ms() + REACH_MS, until;
-    struct kvdial k = { .port = 0 };
-
-    if (!at || !key)
-        return err_set(err, ERR_USAGE,
-                       "no launcher is named: muster starts this by itself");
-    k.key = kv_key_of(key);
-    for (a->fd = -1; a->fd < 0 && clock_ms() < deadline;) {
-        for (const char *p = at; *p && a->fd < 0;
-             p += strcspn(p, " "), p += *p == ' ') {
-            if (parse_address(p, strcspn(p, " "), &k) < 0)
-                continue;
-            err_release(err);
-            until = clock_ms() + ONE_ADDRESS_MS;
-            a->fd = kvdial_reach(&k, until < deadline ? until : deadline, err);
-        }
-    }
-    if (a->fd < 0)
-        return err_set(err, ERR_TIMEOUT,
-                       "the launcher is not reached at any of %s: is there a firewall "
-                       "between this node and the one where muster launch runs?",
-                       at);
-    err_release(err);
-    task_keep_alive(a->fd);
-    return 0;
-}
 
 /* ---- the rank ---- */
 
@@ -154,7 +85,7 @@ static int start_rank(struct task *a, struct err *err)
         return err_set(err, ERR_MISSING,
                        "%s: %m on this node: start from a folder that all nodes have",
                        s->cwd);
-    slurm_master_own_address(a->fd, address);
+    slurm_master_own_address(a->voice.fd, address);
     if (task_rank_prepare(s, address, &env, &bound, err) < 0)
         return -1;
     spec.env = env.item;
@@ -163,7 +94,7 @@ static int start_rank(struct task *a, struct err *err)
         rc = proc_started(&a->rank, &spec, err);
     if (rc == 0) {
         line = task_state_line(a->rank.pid, &bound, &env);
-        say(a, TASK_EVENT, line, strlen(line));
+        task_voice_keep(&a->voice, TASK_EVENT, line, strlen(line));
         free(line);
     }
     task_keepers_begin(&a->keepers, clock_ms());
@@ -201,7 +132,7 @@ static void fail(struct task *a, const struct err *err)
 
     js_put_int(o, "code", (int)err->code);
     js_put_str(o, "text", err_text(err));
-    say_json(a, TASK_FAILED, o);
+    task_voice_say_json(&a->voice, TASK_FAILED, o);
 }
 
 static int take_frame(struct task *a, enum task_frame type, const char *bytes, size_t n,
@@ -239,10 +170,10 @@ static int take_frames(struct task *a, struct err *err)
 static int hear(struct task *a, struct err *err)
 {
     char buf[16384];
-    ssize_t n = recv(a->fd, buf, sizeof(buf), MSG_DONTWAIT);
+    ssize_t n = recv(a->voice.fd, buf, sizeof(buf), MSG_DONTWAIT);
 
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-        lose(a);
+        task_voice_lose(&a->voice);
     if (n <= 0)
         return 0;
     str_add(&a->in, buf, (size_t)n);
@@ -251,22 +182,65 @@ static int hear(struct task *a, struct err *err)
 
 /* ---- what it prints and reports ---- */
 
-static void carry(struct task *a, int *fd, enum task_frame type, int most)
+/* Bytes read; 0: the stream is over; -1: there is nothing now. */
+static ssize_t carry_piece(struct task *a, int *fd, enum task_frame type)
 {
-    char buf[16384];
+    char buf[PIECE];
+    ssize_t n;
 
-    while (*fd >= 0 && most-- > 0) {
-        ssize_t n = read(*fd, buf, sizeof(buf));
-        if (n > 0) {
-            say(a, type, buf, (size_t)n);
-        } else if (n == 0) {
-            close(*fd);
-            *fd = -1;
-            say(a, type, NULL, 0);
-        } else if (errno != EINTR) {
-            return;
-        }
+    do
+        n = read(*fd, buf, sizeof(buf));
+    while (n < 0 && errno == EINTR);
+    if (n == 0) {
+        close(*fd);
+        *fd = -1;
     }
+    if (n > 0 && type != TASK_EVENT)
+        task_voice_say(&a->voice, type, buf, (size_t)n);
+    else if (n >= 0)
+        task_voice_keep(&a->voice, type, buf, (size_t)n);
+    return n;
+}
+
+/* What a pipe gives short of a whole piece is all that it held. */
+static void carry(struct task *a, int *fd, enum task_frame type)
+{
+    int most = 4;
+
+    while (*fd >= 0 && most-- > 0 && carry_piece(a, fd, type) == PIECE)
+        ;
+}
+
+static void carry_rest(struct task *a, int *fd, enum task_frame type)
+{
+    while (*fd >= 0 && carry_piece(a, fd, type) > 0)
+        ;
+}
+
+/* A rank says several things one after the other: after the first, a moment passes until
+ * all are read. */
+static void carry_events(struct task *a, int64_t now, int at_once)
+{
+    if (!a->events_at && !at_once) {
+        a->events_at = now + GATHER_MS;
+        return;
+    }
+    a->events_at = 0;
+    carry(a, &a->rank.event, TASK_EVENT);
+    task_voice_flush(&a->voice);
+}
+
+/* p: of out, err and event. */
+static void carry_all(struct task *a, const struct pollfd p[3], int64_t now)
+{
+    int out = p[0].revents != 0, err = p[1].revents != 0;
+
+    if (p[2].revents || (a->events_at && (out || err || now >= a->events_at)))
+        carry_events(a, now, out || err);
+    if (out)
+        carry(a, &a->rank.out, TASK_OUT);
+    if (err)
+        carry(a, &a->rank.err, TASK_ERR);
 }
 
 /* ---- signals and ends ---- */
@@ -303,7 +277,7 @@ static void take_signals(struct task *a)
         if (signo == SIGCHLD || signo == SIGCONT)
             continue;
         a->asked = 1;
-        say(a, TASK_SIGNAL, &signo, 1);
+        task_voice_say(&a->voice, TASK_SIGNAL, &signo, 1);
         if (signo != SIGUSR1 && signo != SIGUSR2 && signo != SIGPIPE)
             end(a);
     }
@@ -337,7 +311,7 @@ static void look_at_keepers(struct task *a)
         o = js_object();
         js_put_str(o, "what", words[what]);
         js_put_int(o, "pid", pid);
-        say_json(a, TASK_GONE, o);
+        task_voice_say_json(&a->voice, TASK_GONE, o);
     }
 }
 
@@ -352,34 +326,38 @@ static void look_at_pmix(struct task *a, int64_t now)
     met = task_pmix_is_met(a->pmix_port) != 0;
     byte = (char)met;
     if (met != a->met)
-        say(a, TASK_PMIX, &byte, 1);
+        task_voice_say(&a->voice, TASK_PMIX, &byte, 1);
     a->met = met;
 }
 
-/* Until the next look at something; -1: none is due. */
-static int look_ms(const struct task *a, int64_t now)
+static void sooner(int *ms, int64_t at, int64_t now)
 {
-    int keepers = task_keepers_wait_ms(&a->keepers, now), pmix;
+    int64_t left = at > now ? at - now : 0;
 
-    if (!a->pmix_port)
-        return keepers;
-    pmix = a->pmix_look_at > now ? (int)(a->pmix_look_at - now) : 0;
-    return keepers < 0 || pmix < keepers ? pmix : keepers;
+    if (at && (*ms < 0 || left < *ms))
+        *ms = (int)(left < WAIT_MOST_MS ? left : WAIT_MOST_MS);
 }
 
+/* Until something is due; -1: nothing is. */
 static int wait_ms(const struct task *a, int64_t now)
 {
-    if (!a->kill_at && !a->ended)
-        return look_ms(a, now);
-    return a->killing || a->ended || a->kill_at - now < SCAN_MS
-               ? SCAN_MS
-               : (int)(a->kill_at - now < 60000 ? a->kill_at - now : 60000);
+    int ms = task_keepers_wait_ms(&a->keepers, now);
+
+    if (a->pmix_port)
+        sooner(&ms, a->pmix_look_at, now);
+    sooner(&ms, a->events_at, now);
+    sooner(&ms, a->voice.due, now);
+    if (!a->killing)
+        sooner(&ms, a->kill_at, now);
+    if (a->killing || a->ended)
+        sooner(&ms, now + SCAN_MS, now);
+    return ms;
 }
 
 /* The rank is over, or must be: end what is left, by and by. */
 static void go_on(struct task *a)
 {
-    if (a->fd < 0 || (a->ended && !is_childless()))
+    if (a->voice.fd < 0 || (a->ended && !is_childless()))
         end(a);
     if (a->kill_at && clock_ms() >= a->kill_at && !is_childless()) {
         a->killing = 1;
@@ -387,33 +365,42 @@ static void go_on(struct task *a)
     }
 }
 
+static void look_around(struct task *a, const struct pollfd *p, int64_t now)
+{
+    look_at_pmix(a, now);
+    if (p[KEEPER].revents || p[KEEPER + 1].revents ||
+        task_keepers_wait_ms(&a->keepers, now) == 0)
+        look_at_keepers(a); /* before what their end did to others */
+    if (p[SIGNALS].revents)
+        take_signals(a);
+}
+
 static int watch(struct task *a, struct err *err)
 {
     struct proc *r = &a->rank;
 
     while (!a->ended || !is_childless()) {
-        struct pollfd p[] = { { .fd = a->signals, .events = POLLIN },
-                              { .fd = a->fd, .events = POLLIN },
-                              { .fd = r->pid ? r->out : -1, .events = POLLIN },
-                              { .fd = r->pid ? r->err : -1, .events = POLLIN },
-                              { .fd = r->pid ? r->event : -1, .events = POLLIN },
-                              { .fd = a->keepers.stepd, .events = POLLIN },
-                              { .fd = a->keepers.slurmd, .events = POLLIN } };
+        struct pollfd p[] = {
+            [SIGNALS] = { .fd = a->signals, .events = POLLIN },
+            [LAUNCHER] = { .fd = a->voice.fd, .events = POLLIN },
+            [STREAMS] = { .fd = r->pid ? r->out : -1, .events = POLLIN },
+            { .fd = r->pid ? r->err : -1, .events = POLLIN },
+            { .fd = r->pid && !a->events_at ? r->event : -1, .events = POLLIN },
+            [KEEPER] = { .fd = a->keepers.stepd, .events = POLLIN },
+            { .fd = a->keepers.slurmd, .events = POLLIN },
+        };
         int n = poll(p, ARRAY_LEN(p), wait_ms(a, clock_ms()));
+        int64_t now = clock_ms();
 
         if (n < 0 && errno != EINTR)
             return err_set(err, ERR_SYSTEM, "poll: %m");
-        look_at_pmix(a, clock_ms());
-        look_at_keepers(a); /* before what their end did to others */
-        take_signals(a);
-        if (r->pid) {
-            carry(a, &r->event, TASK_EVENT, 4);
-            carry(a, &r->out, TASK_OUT, 4);
-            carry(a, &r->err, TASK_ERR, 4);
-        }
-        if (a->fd >= 0 && p[1].revents && hear(a, err) < 0)
+        look_around(a, p, now);
+        carry_all(a, &p[STREAMS], now);
+        if (a->voice.due && now >= a->voice.due)
+            task_voice_flush(&a->voice);
+        if (a->voice.fd >= 0 && p[LAUNCHER].revents && hear(a, err) < 0)
             return -1;
-        if (!r->pid && (a->fd < 0 || a->kill_at))
+        if (!r->pid && (a->voice.fd < 0 || a->kill_at))
             return err_set(err, ERR_FAILED, "ended before the rank was started");
         go_on(a);
     }
@@ -432,38 +419,40 @@ static void farewell(struct task *a)
         clock_nap_us((int64_t)SAME_SIGNAL_MS * 1000);
         take_signals(a);
     }
-    carry(a, &a->rank.event, TASK_EVENT, 1 << 20);
-    carry(a, &a->rank.out, TASK_OUT, 1 << 20);
-    carry(a, &a->rank.err, TASK_ERR, 1 << 20);
+    carry_rest(a, &a->rank.event, TASK_EVENT);
+    carry_rest(a, &a->rank.out, TASK_OUT);
+    carry_rest(a, &a->rank.err, TASK_ERR);
     js_put_int(o, "wait_status", a->raw);
-    say_json(a, TASK_EXIT, o);
-    if (a->fd < 0)
+    task_voice_say_json(&a->voice, TASK_EXIT, o);
+    if (a->voice.fd < 0)
         return;
-    shutdown(a->fd, SHUT_WR);
-    while (kvdial_wait(a->fd, POLLIN, deadline) == 0 && recv(a->fd, &byte, 1, 0) > 0)
+    shutdown(a->voice.fd, SHUT_WR);
+    while (kvdial_wait(a->voice.fd, POLLIN, deadline) == 0 &&
+           recv(a->voice.fd, &byte, 1, 0) > 0)
         ;
 }
 
 int task_exec(struct err *err)
 {
-    struct task a = { .fd = -1, .signals = -1 };
+    struct task a = { .signals = -1, .voice = TASK_VOICE_INIT };
     struct js *about;
     int rc = -1;
 
     task_keepers_open(&a.keepers);
     sweep_adopt();
     catch_signals(&a);
-    if (reach(&a, err) < 0)
+    a.voice.fd = task_reach(err);
+    if (a.voice.fd < 0)
         return -1;
     about = task_about();
     if (task_number("SLURM_PROCID") == 0)
-        js_put(about, "master", slurm_master_about(a.fd));
-    say_json(&a, TASK_HELLO, about);
+        js_put(about, "master", slurm_master_about(a.voice.fd));
+    task_voice_say_json(&a.voice, TASK_HELLO, about);
     if (watch(&a, err) == 0) {
         farewell(&a);
         rc = a.rank.status;
     }
-    lose(&a);
+    task_voice_release(&a.voice);
     task_keepers_close(&a.keepers);
     proc_close(&a.rank);
     task_start_release(&a.start);

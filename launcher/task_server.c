@@ -18,7 +18,14 @@
 #include "base/mem.h"
 #include "trainer/kvwire.h"
 
-enum { STRANGERS = 64, STRANGER_MS = 10000, LISTENER = -1, AT_ONCE = 64 };
+enum {
+    STRANGERS = 64,
+    STRANGER_MS = 10000,
+    LISTENER = -1,
+    AT_ONCE = 64,
+    ROUNDS = 64,
+    LATER_AT_ONCE = 4,
+};
 
 enum link_state { GREETED, PROVEN, JOINED, OVER };
 
@@ -29,6 +36,9 @@ struct link {
     int64_t since;
     struct str in, out;
     size_t sent;
+    struct str later;  /* frames that wait, whole */
+    struct link *next; /* of those with some */
+    int is_waiting;
 };
 
 struct task_server {
@@ -38,7 +48,55 @@ struct task_server {
     void *arg;
     struct link **link; /* [n]; holes are NULL */
     struct link **of;   /* [world]; NULL: not connected */
+    struct link *waiting, **last_waiting;
 };
+
+/* ---- what waits ----
+ *
+ * Hundreds of ranks report a step, and end, at the time when one of them prints it. */
+
+static void wait_for_turn(struct task_server *s, struct link *l, enum task_frame type,
+                          const char *bytes, size_t n)
+{
+    task_frame_add(&l->later, type, bytes, n);
+    if (l->is_waiting)
+        return;
+    l->is_waiting = 1;
+    l->next = NULL;
+    *s->last_waiting = l;
+    s->last_waiting = &l->next;
+}
+
+static void unlist(struct task_server *s, struct link *l)
+{
+    struct link **at = &s->waiting;
+
+    while (*at != l)
+        at = &(*at)->next;
+    *at = l->next;
+    if (s->last_waiting == &l->next)
+        s->last_waiting = at;
+    l->is_waiting = 0;
+}
+
+static void take_later(struct task_server *s, struct link *l)
+{
+    struct str frames = l->later;
+    enum task_frame type;
+    const char *bytes;
+    size_t n, used = 0;
+
+    if (!l->is_waiting)
+        return;
+    unlist(s, l);
+    l->later = (struct str)STR_INIT;
+    while (used < frames.len) {
+        used += (size_t)task_frame_parse(frames.text + used, frames.len - used, &type,
+                                         &bytes, &n);
+        s->calls.frame(s->arg, l->rank, type, bytes, n);
+    }
+    str_release(&frames);
+}
 
 /* ---- one connection ---- */
 
@@ -46,12 +104,14 @@ static void drop(struct task_server *s, struct link *l)
 {
     int rank = l->rank, lost = l->state == JOINED;
 
+    take_later(s, l);
     close(l->fd);
     if (rank >= 0 && s->of[rank] == l)
         s->of[rank] = NULL;
     s->link[l->slot] = NULL;
     str_release(&l->in);
     str_release(&l->out);
+    str_release(&l->later);
     free(l);
     if (lost)
         s->calls.lost(s->arg, rank);
@@ -136,6 +196,12 @@ static int take_frame(struct task_server *s, struct link *l, enum task_frame typ
         return -1;
     if (type == TASK_EXIT || type == TASK_FAILED)
         l->state = OVER;
+    if (s->calls.can_wait && s->calls.can_wait(type, bytes, n)) {
+        wait_for_turn(s, l, type, bytes, n);
+        return 0;
+    }
+    if (type != TASK_OUT && type != TASK_ERR)
+        take_later(s, l);
     s->calls.frame(s->arg, l->rank, type, bytes, n);
     return 0;
 }
@@ -237,7 +303,8 @@ static void accept_all(struct task_server *s)
             close(fd);
 }
 
-void task_server_poll(struct task_server *s)
+/* How many could be read or written to. */
+static int serve_sockets(struct task_server *s)
 {
     struct epoll_event e[AT_ONCE];
     int n = epoll_wait(s->epoll, e, AT_ONCE, 0);
@@ -253,6 +320,20 @@ void task_server_poll(struct task_server *s)
         if (slot < s->n && s->link[slot] && e[i].events & ~(uint32_t)EPOLLOUT)
             read_from(s, s->link[slot]);
     }
+    return n;
+}
+
+void task_server_poll(struct task_server *s)
+{
+    int n = 1;
+
+    for (int round = 0; round < ROUNDS && (n > 0 || s->waiting); round++) {
+        n = serve_sockets(s);
+        for (int i = 0; n < AT_ONCE && s->waiting && i < LATER_AT_ONCE; i++)
+            take_later(s, s->waiting);
+    }
+    while (s->waiting)
+        take_later(s, s->waiting);
 }
 
 /* ---- opening ---- */
@@ -286,6 +367,7 @@ int task_server_open(struct task_server **out, int world, const char *key,
     s->arg = arg;
     s->of = xcalloc((size_t)world, sizeof(struct link *));
     s->listener = s->epoll = -1;
+    s->last_waiting = &s->waiting;
     if (start_listening(s, err) < 0) {
         task_server_close(s);
         return -1;

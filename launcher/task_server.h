@@ -20,6 +20,9 @@ struct task_server_calls {
                   size_t n);
     /* The connection ended before EXIT or FAILED. */
     void (*lost)(void *arg, int rank);
+    /* Frames of which this says 1 come when no socket has more to read, yet before other
+     * frames of the same rank except OUT and ERR.  NULL: every frame comes at once. */
+    int (*can_wait)(enum task_frame type, const char *bytes, size_t n);
 };
 
 /* `key`: the text of MUSTER_JOB_KEY; copied, as the calls are. */

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "launcher/slurm_nodes.h"
 #include "launcher/task_server.h"
+#include "launcher/task_voice.h"
 #include "launcher/task_wire.h"
 #include "test.h"
 #include "topology/topology.h"
@@ -101,7 +102,7 @@ static void test_start(void **state)
 
 struct heard {
     int hellos, frames, lost, last_rank;
-    char bytes[64];
+    struct str order; /* what frames hold */
 };
 
 static int on_hello(void *arg, int rank, const struct js *about)
@@ -120,7 +121,7 @@ static void on_frame(void *arg, int rank, enum task_frame type, const char *byte
 
     (void)rank, (void)type;
     h->frames++;
-    snprintf(h->bytes, sizeof(h->bytes), "%.*s", (int)n, bytes);
+    str_addf(&h->order, "%.*s ", (int)n, bytes);
 }
 
 static void on_lost(void *arg, int rank)
@@ -129,6 +130,12 @@ static void on_lost(void *arg, int rank)
 
     h->lost++;
     h->last_rank = rank;
+}
+
+static int events_wait(enum task_frame type, const char *bytes, size_t n)
+{
+    (void)bytes, (void)n;
+    return type == TASK_EVENT;
 }
 
 static void serve(struct task_server *s, int ms)
@@ -156,7 +163,10 @@ static void agent(const char *at, const char *key, int rank, int says_exit)
     if (fd < 0)
         _exit(9);
     task_frame_add(&s, TASK_HELLO, hello, strlen(hello));
+    task_frame_add(&s, TASK_EVENT, "event", 5);
     task_frame_add(&s, TASK_OUT, "hi", 2);
+    task_frame_add(&s, TASK_PMIX, "pmix", 4);
+    task_frame_add(&s, TASK_EVENT, "last", 4);
     if (says_exit)
         task_frame_add(&s, TASK_EXIT, "{}", 2);
     kvdial_write(fd, s.text, s.len, clock_ms() + 1000);
@@ -166,7 +176,7 @@ static void agent(const char *at, const char *key, int rank, int says_exit)
 
 static void meet(const char *key, int rank, int says_exit, struct heard *h)
 {
-    const struct task_server_calls calls = { on_hello, on_frame, on_lost };
+    const struct task_server_calls calls = { on_hello, on_frame, on_lost, events_wait };
     struct err err = ERR_INIT;
     struct task_server *s;
     pid_t pid;
@@ -183,8 +193,11 @@ static void meet(const char *key, int rank, int says_exit, struct heard *h)
     waitpid(pid, NULL, 0);
     free(at);
     task_server_close(s);
+    str_adds(&h->order, ".");
+    h->order.text[h->order.len - 1] = '\0';
 }
 
+/* Events wait for what is printed, and come before all else. */
 static void test_server(void **state)
 {
     struct heard h;
@@ -193,13 +206,14 @@ static void test_server(void **state)
     meet("secret", 3, 1, &h);
     assert_int_equal(h.hellos, 1);
     assert_int_equal(h.last_rank, 3);
-    assert_int_equal(h.frames, 2);
+    assert_string_equal(h.order.text, "hi event pmix last {} ");
     assert_int_equal(h.lost, 0);
+    str_release(&h.order);
     meet("secret", 2, 0, &h);
-    assert_int_equal(h.frames, 1);
-    assert_string_equal(h.bytes, "hi");
+    assert_string_equal(h.order.text, "hi event pmix last ");
     assert_int_equal(h.lost, 1);
     assert_int_equal(h.last_rank, 2);
+    str_release(&h.order);
 }
 
 static void test_strangers(void **state)
@@ -210,9 +224,11 @@ static void test_strangers(void **state)
     meet("another", 1, 1, &h);
     assert_int_equal(h.hellos, 0);
     assert_int_equal(h.frames, 0);
+    str_release(&h.order);
     meet("secret", 4, 1, &h);
     assert_int_equal(h.hellos, 0);
     assert_int_equal(h.lost, 0);
+    str_release(&h.order);
 }
 
 /* ---- what a job was given ---- */
@@ -313,13 +329,69 @@ static void test_fabric(void **state)
     topology_free(t);
 }
 
+/* The whole frames that came: "type:bytes " each. */
+static void expect_heard(int fd, const char *want)
+{
+    struct str heard = STR_INIT;
+    enum task_frame type;
+    const char *bytes;
+    char buf[256];
+    ssize_t got = recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
+    size_t n, at = 0;
+    long whole;
+
+    while (got > 0 && (whole = task_frame_parse(buf + at, (size_t)got - at, &type,
+                                                &bytes, &n)) > 0) {
+        str_addf(&heard, "%d:%.*s ", (int)type, (int)n, bytes);
+        at += (size_t)whole;
+    }
+    assert_true(got <= 0 || at == (size_t)got);
+    assert_string_equal(heard.text ? heard.text : "", want);
+    str_release(&heard);
+}
+
+/* What is kept goes with what cannot wait, in order; alone it is due in a moment. */
+static void test_voice(void **state)
+{
+    struct task_voice v = TASK_VOICE_INIT;
+    char want[64];
+    int fd[2];
+
+    (void)state;
+    task_voice_say(&v, TASK_OUT, "nobody", 6); /* not connected: dropped */
+    assert_int_equal(v.kept.len, 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+    v.fd = fd[0];
+    task_voice_keep(&v, TASK_EVENT, "a", 1);
+    task_voice_keep(&v, TASK_EVENT, "b", 1);
+    expect_heard(fd[1], "");
+    assert_true(v.due > 0 && v.due <= clock_ms() + TASK_VOICE_KEEP_MS);
+    task_voice_say(&v, TASK_OUT, "c", 1);
+    assert_int_equal(v.due, 0);
+    snprintf(want, sizeof(want), "%d:a %d:b %d:c ", TASK_EVENT, TASK_EVENT, TASK_OUT);
+    expect_heard(fd[1], want);
+
+    task_voice_keep(&v, TASK_ERR, NULL, 0);
+    task_voice_flush(&v);
+    snprintf(want, sizeof(want), "%d: ", TASK_ERR);
+    expect_heard(fd[1], want);
+
+    close(fd[1]);
+    task_voice_say(&v, TASK_OUT, "gone", 4);
+    assert_int_equal(v.fd, -1);
+    task_voice_keep(&v, TASK_OUT, "gone", 4);
+    task_voice_flush(&v);
+    assert_true(v.due == 0 && v.kept.len == 0);
+    task_voice_release(&v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_frames), cmocka_unit_test(test_start),
-        cmocka_unit_test(test_server), cmocka_unit_test(test_strangers),
-        cmocka_unit_test(test_given),  cmocka_unit_test(test_nodes),
-        cmocka_unit_test(test_fabric),
+        cmocka_unit_test(test_voice),     cmocka_unit_test(test_frames),
+        cmocka_unit_test(test_start),     cmocka_unit_test(test_server),
+        cmocka_unit_test(test_strangers), cmocka_unit_test(test_given),
+        cmocka_unit_test(test_nodes),     cmocka_unit_test(test_fabric),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
