@@ -43,8 +43,9 @@ while [ $i -lt "$count" ]; do
     rank) targets=$(pgrep -P "${launcher:-1999999999}" | head -1) ;;
     all-ranks) targets=$(pgrep -P "${launcher:-1999999999}") ;;
     esac
+    [ -n "$targets" ] || targets=$guardian # nobody else is there yet
     # shellcheck disable=SC2086
-    [ -z "$targets" ] || kill -$signal $targets 2>/dev/null
+    kill -$signal $targets 2>/dev/null
     [ "$victim" != all-ranks ] || [ "$signal" = KILL ] || kill -TERM $guardian 2>/dev/null
     for _ in $(seq 100); do
         now=$(left)
