@@ -135,15 +135,18 @@ static int guarded_launch(struct launch *l, struct err *err)
 /* Outside an allocation the nodes are asked for by the launcher itself. */
 static int detached(struct launch *l, struct err *err)
 {
-    int world;
+    int world, rc;
 
     if (!l->outside)
         return launch_detach(l, guarded_launch, err);
     if (slurm_hold_world(&l->recipe, l->a->gpus, &world, err) < 0)
-        return launch_refuse(l, err);
-    if (l->a->dry_run)
-        return launch_submit_dry(l, world, err);
-    return launch_submit(l, world, err) < 0 ? launch_refuse(l, err) : 0;
+        rc = launch_refuse(l, err);
+    else if (l->a->dry_run)
+        rc = launch_submit_dry(l, world, err);
+    else
+        rc = launch_submit(l, world, err) < 0 ? launch_refuse(l, err) : 0;
+    launch_release(l);
+    return rc;
 }
 
 static int run(int argc, char **argv, struct err *err)

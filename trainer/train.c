@@ -396,8 +396,13 @@ static int run_training(struct options *o, struct err *err)
     if (recipe_load(o->recipe, &r, err))
         return -1;
     if ((o->trainer.device == DEVICE_AUTO ? r.cluster.device : o->trainer.device) ==
-        DEVICE_SIM)
-        return simulate(o, &r, err);
+        DEVICE_SIM) {
+        int rc = simulate(o, &r, err);
+
+        free(profile);
+        recipe_release(&r);
+        return rc;
+    }
     set_plans(o, &r);
     o->trainer.profile_folder = o->profile_from ? profile : NULL;
     if (trainer_open(&t, &r, &o->trainer, err))
