@@ -129,20 +129,91 @@ static int unnamed(const struct node *n)
     return str_eq(n->name, TOPOLOGY_UNNAMED);
 }
 
+/* What a node of t is found by: its boot id or its name.  A copy, since the list of nodes
+ * moves when it grows. */
+struct name {
+    char text[64];
+    int node;
+};
+
+/* The nodes that t had before, sorted by boot id (those that have one) and by name. */
+struct finder {
+    struct name *boot, *name;
+    size_t boots, names;
+};
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const struct name *)a)->text, ((const struct name *)b)->text);
+}
+
+static void add_name(struct name *list, size_t *n, const char *text, int node)
+{
+    if (!text[0])
+        return;
+    snprintf(list[*n].text, sizeof(list[*n].text), "%s", text);
+    list[(*n)++].node = node;
+}
+
+static void finder_init(struct finder *f, const struct topology *t)
+{
+    size_t room = (size_t)t->n_nodes + 1;
+
+    *f = (struct finder){ .boot = xcalloc(room, sizeof(*f->boot)),
+                          .name = xcalloc(room, sizeof(*f->name)) };
+    for (int i = 0; i < t->n_nodes; i++) {
+        add_name(f->boot, &f->boots, t->nodes[i].boot_id, i);
+        add_name(f->name, &f->names, t->nodes[i].name, i);
+    }
+    qsort(f->boot, f->boots, sizeof(*f->boot), compare_names);
+    qsort(f->name, f->names, sizeof(*f->name), compare_names);
+}
+
+static void finder_release(struct finder *f)
+{
+    free(f->boot);
+    free(f->name);
+}
+
+static const struct name *look_up(const struct name *list, size_t n, const char *text)
+{
+    struct name key = { "", 0 };
+
+    snprintf(key.text, sizeof(key.text), "%s", text);
+    return bsearch(&key, list, n, sizeof(*list), compare_names);
+}
+
 /* The node of t that `from` describes too, else a new one.  lone: each has just one. */
-static struct node *node_for(struct topology *t, const struct node *from, int lone)
+static struct node *node_for(struct topology *t, const struct finder *f,
+                             const struct node *from, int lone)
 {
     struct node *only = &t->nodes[0];
+    const struct name *found;
 
     if (lone && (unnamed(only) || unnamed(from))) {
         if (unnamed(only))
             only->name[0] = '\0'; /* the other's is taken */
         return only;
     }
-    for (int i = 0; i < t->n_nodes; i++)
-        if (same_node(&t->nodes[i], from))
-            return &t->nodes[i];
+    found = from->boot_id[0] ? look_up(f->boot, f->boots, from->boot_id) : NULL;
+    if (!found)
+        found = look_up(f->name, f->names, from->name);
+    if (found && same_node(&t->nodes[found->node], from))
+        return &t->nodes[found->node];
     return topology_add_node(t);
+}
+
+static void merge_nodes(const struct sources *both, struct topology *t,
+                        const struct topology *more, int first_switch)
+{
+    int lone = t->n_nodes == 1 && more->n_nodes == 1;
+    struct finder f;
+
+    finder_init(&f, t);
+    for (int i = 0; i < more->n_nodes; i++)
+        merge_node(both, node_for(t, &f, &more->nodes[i], lone), &more->nodes[i],
+                   first_switch);
+    finder_release(&f);
 }
 
 /* What one source did not know, another may. */
@@ -248,17 +319,16 @@ static int merge_turned(struct topology *t, const struct topology *more,
 
 int topology_merge(struct topology *t, const struct topology *more, struct err *err)
 {
-    int first_switch = t->n_switches, lone = t->n_nodes == 1 && more->n_nodes == 1;
     const struct sources both = { t, t->source, more->source };
+    int first_switch = t->n_switches;
     size_t n = strlen(t->source);
 
     if (t->by_guid && !more->by_guid)
         return merge_turned(t, more, err);
     if (more->by_guid && !t->by_guid)
         merge_by_guid(&both, t, more, first_switch);
-    for (int i = 0; i < more->n_nodes && more->by_guid == t->by_guid; i++)
-        merge_node(&both, node_for(t, &more->nodes[i], lone), &more->nodes[i],
-                   first_switch);
+    if (more->by_guid == t->by_guid)
+        merge_nodes(&both, t, more, first_switch);
     merge_switches(t, more);
     for (int i = 0; i < more->n_links; i++) {
         struct fabric_link *l = topology_add_link(t);
