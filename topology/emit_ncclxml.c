@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "topology/cpulist.h"
 #include "topology/emit.h"
+#include "topology/nearest.h"
 #include "topology/topology.h"
 
 /* NCCL stops before it reads beyond 256 elements, also a closing tag. */
@@ -144,10 +145,21 @@ static const struct gpu *gpu_at(const struct node *n, const char *busid)
     return NULL;
 }
 
+/* A device of a GPU's or NIC's class that is neither here: NCCL would take it for one. */
+static int is_stray(const struct node *n, const struct pci *d)
+{
+    int nics = 0;
+
+    for (int i = 0; i < n->n_nics; i++)
+        nics += str_eq(n->nics[i].busid, d->busid);
+    return (strncmp(d->class, "0x03", 4) == 0 && !gpu_at(n, d->busid)) ||
+           (strncmp(d->class, "0x02", 4) == 0 && !nics);
+}
+
 static int has_below(const struct node *n, int above)
 {
     for (int i = above + 1; i < n->n_pcis; i++)
-        if (n->pcis[i].above == above)
+        if (n->pcis[i].above == above && !is_stray(n, &n->pcis[i]))
             return 1;
     return 0;
 }
@@ -172,7 +184,7 @@ static void put_pci(struct page *p, int depth, int i)
         put_gpu(p, depth + 1, g);
     put_nics(p, depth + 1, d->busid, d->numa);
     for (int k = i + 1; k < p->n->n_pcis; k++)
-        if (p->n->pcis[k].above == i)
+        if (p->n->pcis[k].above == i && !is_stray(p->n, &p->n->pcis[k]))
             put_pci(p, depth + 1, k);
     if (inside) {
         indent(p, depth);
@@ -217,7 +229,7 @@ static void put_cpu(struct page *p, int numa, const char *cpus)
     put_int(p, "modelid", n->cpu_version);
     str_adds(&p->text, ">\n");
     for (int i = 0; i < n->n_pcis; i++)
-        if (is_above(&n->pcis[i], numa))
+        if (is_above(&n->pcis[i], numa) && !is_stray(n, &n->pcis[i]))
             put_pci(p, 2, i);
     put_nics(p, 2, "", numa);
     str_adds(&p->text, "  </cpu>\n");
@@ -238,9 +250,31 @@ static void put_cpus(struct page *p)
 
 /* --- whole ------------------------------------------------------------------------------------ */
 
+/* Switches above device i and itself. */
+static int depth_of(const struct node *n, int i)
+{
+    int depth = 1;
+
+    for (; n->pcis[i].above >= 0; i = n->pcis[i].above)
+        depth++;
+    return depth;
+}
+
+static int check_depth(const struct node *n, struct err *err)
+{
+    for (int i = 0; i < n->n_pcis; i++)
+        if (depth_of(n, i) > PCI_DEPTH)
+            return err_set(err, ERR_USAGE, "%s: PCI device %s nests deeper than %d",
+                           n->name, n->pcis[i].busid, PCI_DEPTH);
+    return 0;
+}
+
 static int check_node(const struct node *n, struct err *err)
 {
     int placed = n->n_gpus > 0;
+
+    if (check_depth(n, err) < 0)
+        return -1;
 
     for (int i = 0; i < n->n_gpus; i++) {
         const char *busid = n->gpus[i].busid;

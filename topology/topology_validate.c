@@ -95,12 +95,19 @@ static void check_pcis(const struct node *n, struct err *err)
 {
     const char *repeat;
 
-    for (int i = 0; i < n->n_pcis; i++)
-        if (n->pcis[i].above < -1 || n->pcis[i].above >= i || !n->pcis[i].busid[0])
+    for (int i = 0; i < n->n_pcis; i++) {
+        const struct pci *p = &n->pcis[i];
+        char plain[20];
+        busid_normalise(p->busid, plain);
+        if (!busid_valid(p->busid) || !str_eq(plain, p->busid))
+            err_more(err, ERR_USAGE, "%s: PCI device %d: '%s' is no PCI bus id",
+                     n->name, i, p->busid);
+        if (p->above < -1 || p->above >= i)
             err_more(err, ERR_USAGE,
-                     "%s: PCI device %d ('%s') hangs below %d: what it hangs below "
-                     "comes first",
-                     n->name, i, n->pcis[i].busid, n->pcis[i].above);
+                     "%s: PCI device %s hangs below number %d: that comes first in the "
+                     "list",
+                     n->name, p->busid, p->above);
+    }
     if (n->n_pcis &&
         (repeat = first_repeat(n->pcis[0].busid, n->n_pcis, sizeof(*n->pcis))))
         err_more(err, ERR_USAGE, "%s: PCI device %s is listed twice", n->name, repeat);
