@@ -379,6 +379,17 @@ static void say_granted(const struct slurm_hold *h)
              (long long)(clock_ms() - h->wait.begun) / 1000);
 }
 
+/* Slurm tries for a minute to find another one. */
+static int check_conf(struct err *err)
+{
+    const char *conf = getenv("SLURM_CONF");
+
+    if (!conf || !*conf || access(conf, R_OK) == 0)
+        return 0;
+    return err_set(err, ERR_MISSING,
+                   "SLURM_CONF is %s, where Slurm's configuration is read: %m", conf);
+}
+
 int slurm_hold_open(const struct recipe *r, int world, struct slurm_hold **hold,
                     int *signo, struct err *err)
 {
@@ -391,7 +402,9 @@ int slurm_hold_open(const struct recipe *r, int world, struct slurm_hold **hold,
     *signo = 0;
     h->in = h->out = h->words = -1;
     slurm_wait_begin(&h->wait);
-    rc = make_argv(r, world, choose(r, &why), &argv, err);
+    rc = check_conf(err);
+    if (rc == 0)
+        rc = make_argv(r, world, choose(r, &why), &argv, err);
     signals = open_signals(&before);
     if (rc == 0)
         rc = spawn(h, argv.item, err);

@@ -15,6 +15,10 @@ static const struct {
       { SLURM_HOPE_NEVER,
         "more or fewer nodes than the partition gives one job: use other --gpus, or "
         "another cluster.slurm.partition" } },
+    { "PartitionConfig",
+      { SLURM_HOPE_NEVER, "more than the partition has or gives one job: use fewer "
+                          "--gpus, or name another "
+                          "cluster.slurm.partition" } },
     { "PartitionTimeLimit",
       { SLURM_HOPE_NEVER,
         "a longer time than the partition allows: lower cluster.slurm.time, or name "

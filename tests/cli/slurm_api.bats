@@ -220,6 +220,13 @@ C
         until_true 30 no_jobs
     done
     unset MUSTER_LIBSLURM
+    GPUS=600 launch --set cluster.gpus_per_node=2
+    status 1
+    has 'can never run: Slurm says PartitionConfig: '
+    has 'use fewer --gpus'
+    SLURM_CONF=/no/such/file launch
+    status 3
+    has "SLURM_CONF is /no/such/file, where Slurm's configuration is read: No such file or directory"
     scontrol update PartitionName=batch MaxTime=10
     launch --set cluster.slurm.time=2h --json
     scontrol update PartitionName=batch MaxTime=UNLIMITED
