@@ -218,7 +218,7 @@ static void test_recording(void **state)
     assert_ok(profile_end(p, 2, NAN, &err), &err);
     assert_true(y[0] == 1 && y[1] == 2 && y[2] == 4 && y[3] == 5);
     assert_non_null(strstr(profile_table(p), "2 x 2 x 3       3.0"));
-    assert_null(strstr(profile_table(p), "4.0 "));
+    assert_null(strstr(profile_table(p), "2 x 2 x 3       4.0"));
     assert_non_null(strstr(profile_table(p), "a CPU has no kernels"));
     profile_free(p);
     ops_cpu.close(d);
