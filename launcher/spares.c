@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "topology/place.h"
+#include "topology/place_tiers.h"
 #include "topology/topology.h"
 
 static int count(const struct topology *t, enum set_aside what)
@@ -56,17 +57,80 @@ static int could_serve(const struct placement *p, const struct node *n)
     return !p->on_gpus || gpus >= most_ranks(p);
 }
 
+/* Nodes of the run that each spare of a unit stands for, by tier and unit. */
+struct cover {
+    struct place_tiers *tiers;
+    int *used[PLACE_TIERS_MAX], *spares[PLACE_TIERS_MAX];
+};
+
+static void cover_add(struct cover *c, int node, int spare)
+{
+    for (int k = 0; k < c->tiers->n; k++)
+        (spare ? c->spares[k] : c->used[k])[c->tiers->unit[k][node]]++;
+}
+
+static void cover_open(struct cover *c, const struct topology *t,
+                       const struct placement *p)
+{
+    c->tiers = place_tiers_new(t);
+    for (int k = 0; k < c->tiers->n; k++) {
+        c->used[k] = xcalloc((size_t)c->tiers->units[k] + 1, sizeof(int));
+        c->spares[k] = xcalloc((size_t)c->tiers->units[k] + 1, sizeof(int));
+    }
+    for (int i = 0; i < p->n_nodes; i++)
+        cover_add(c, p->order[i], 0);
+    for (int i = 0; i < t->n_nodes; i++)
+        if (t->nodes[i].set_aside == AS_SPARE)
+            cover_add(c, i, 1);
+}
+
+static void cover_close(struct cover *c)
+{
+    for (int k = 0; k < c->tiers->n; k++) {
+        free(c->used[k]);
+        free(c->spares[k]);
+    }
+    place_tiers_free(c->tiers);
+}
+
+/* Is node a the better spare?  It stands for more nodes of its unit, shared with the
+ * spares that are there; in the lowest tier where they differ. */
+static int covers_more(const struct cover *c, int a, int b)
+{
+    for (int k = 0; k < c->tiers->n; k++) {
+        int x = c->tiers->unit[k][a], y = c->tiers->unit[k][b];
+        long mine = (long)c->used[k][x] * (c->spares[k][y] + 1);
+        long other = (long)c->used[k][y] * (c->spares[k][x] + 1);
+        if (mine != other)
+            return mine > other;
+    }
+    return 0;
+}
+
 int spares_choose(struct topology *t, const struct placement *p, int k, struct err *err)
 {
-    int left = k - spares_left(t);
+    int left = k - spares_left(t), best = 0;
+    char *taken = xcalloc((size_t)t->n_nodes + 1, 1);
+    struct cover c = { .tiers = NULL };
 
-    for (int i = 0; i < t->n_nodes && left > 0; i++) {
-        struct node *n = &t->nodes[i];
-        if (n->set_aside || is_used(p, i) || !could_serve(p, n))
-            continue;
-        n->set_aside = AS_SPARE;
-        left--;
+    for (int i = 0; i < p->n_nodes; i++)
+        taken[p->order[i]] = 1;
+    if (left > 0)
+        cover_open(&c, t, p);
+    for (; left > 0 && best >= 0; left -= best >= 0) {
+        best = -1;
+        for (int i = 0; i < t->n_nodes; i++)
+            if (!t->nodes[i].set_aside && !taken[i] && could_serve(p, &t->nodes[i]) &&
+                (best < 0 || covers_more(&c, i, best)))
+                best = i;
+        if (best >= 0) {
+            t->nodes[best].set_aside = AS_SPARE;
+            cover_add(&c, best, 1);
+        }
     }
+    if (c.tiers)
+        cover_close(&c);
+    free(taken);
     if (left <= 0)
         return 0;
     return err_set(err, ERR_USAGE,
@@ -91,22 +155,38 @@ static char *bad_nodes(const struct topology *t, const struct placement *p,
     return bad;
 }
 
+/* The first of the spares that are nearest to a node; there is one. */
+static int nearest_spare(const struct topology *t, const struct place_tiers *tiers,
+                         int node)
+{
+    int best = -1;
+
+    for (int i = 0; i < t->n_nodes; i++)
+        if (t->nodes[i].set_aside == AS_SPARE &&
+            (best < 0 || place_tiers_common(tiers, i, node) <
+                             place_tiers_common(tiers, best, node)))
+            best = i;
+    return best;
+}
+
 int spares_swap(struct topology *t, const struct placement *p, const char *blamed)
 {
-    int n, in;
+    int n;
+    struct place_tiers *tiers;
     char *bad = bad_nodes(t, p, blamed, &n);
 
     if (n == 0 || n > spares_left(t) || (n == p->n_nodes && n > 1)) {
         free(bad);
         return 0;
     }
-    in = n;
+    tiers = place_tiers_new(t);
     for (int i = 0; i < t->n_nodes; i++) {
-        if (bad[i])
-            t->nodes[i].set_aside = AS_BAD;
-        else if (t->nodes[i].set_aside == AS_SPARE && in-- > 0)
-            t->nodes[i].set_aside = IN_USE;
+        if (!bad[i])
+            continue;
+        t->nodes[i].set_aside = AS_BAD;
+        t->nodes[nearest_spare(t, tiers, i)].set_aside = IN_USE;
     }
+    place_tiers_free(tiers);
     free(bad);
     return n;
 }

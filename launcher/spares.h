@@ -16,7 +16,9 @@ struct topology;
  * most. */
 void spares_reserve(struct topology *t, int k);
 /* After the placement: k nodes that it does not use, each with as many GPUs as the node
- * of the placement that has most ranks.  ERR_USAGE: there are fewer. */
+ * of the placement that has most ranks, and where it stands for most nodes of the run in
+ * its NVLink domain, then leaf, then pod (used nodes by spares there, as seats are dealt
+ * out by D'Hondt); the first listed among equals.  ERR_USAGE: there are fewer. */
 int spares_choose(struct topology *t, const struct placement *p, int k,
                   struct err *err);
 int spares_left(const struct topology *t);
@@ -25,7 +27,8 @@ int spares_left(const struct topology *t);
 int spares_drop(struct topology *t, const struct placement *p,
                 const struct strlist *names);
 
-/* The nodes of the ranks with blamed[rank] are bad, and as many spares come into use.
+/* The nodes of the ranks with blamed[rank] are bad, and as many spares come into
+ * use, each the nearest one (domain, leaf, pod).
  * 0: none is blamed, or all nodes of several are (then it is not a node's fault), or
  * too few spares are left: nothing was changed.  Else their number. */
 int spares_swap(struct topology *t, const struct placement *p, const char *blamed);

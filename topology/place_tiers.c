@@ -205,3 +205,12 @@ int place_tiers_leaf(const struct place_tiers *p)
             return k;
     return -1;
 }
+
+int place_tiers_common(const struct place_tiers *p, int a, int b)
+{
+    int k = 0;
+
+    while (k < p->n && p->unit[k][a] != p->unit[k][b])
+        k++;
+    return k;
+}

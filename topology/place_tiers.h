@@ -40,5 +40,8 @@ void place_tiers_free(struct place_tiers *p); /* NULL is fine */
 const char *place_tier_name(const struct place_tiers *p, int tier, int several);
 /* The tier of leaves; -1: all nodes are below one, or no leaf is known. */
 int place_tiers_leaf(const struct place_tiers *p);
+/* The lowest tier in which two nodes share a unit; p->n: they share nothing less than
+ * everything. */
+int place_tiers_common(const struct place_tiers *p, int a, int b);
 
 #endif

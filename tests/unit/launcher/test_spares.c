@@ -132,6 +132,36 @@ static void test_a_small_node_is_no_spare(void **state)
     topology_free(t);
 }
 
+/* Three nodes below one leaf and five below the other, where the four of the run are:
+ * the first spare is beside them, and takes the place of one although it is listed
+ * last. */
+static void test_where_it_replaces_most(void **state)
+{
+    struct topology *t = cluster(8);
+    struct placement *p;
+    struct err err = ERR_INIT;
+    char blamed[4 * GPUS] = { 0 };
+
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        if (i < 2)
+            snprintf(topology_add_switch(t)->name, 64, "leaf%d", i);
+        t->nodes[i].leaf = i >= 3;
+    }
+    p = place(t, 4 * GPUS);
+    assert_int_equal(p->order[0], 3);
+    assert_ok(spares_choose(t, p, 1, &err), &err);
+    assert_spares(t, "n8");
+    assert_ok(spares_choose(t, p, 3, &err), &err);
+    assert_spares(t, "n1, n2, n8");
+    blamed[GPUS] = 1; /* the second node */
+    assert_int_equal(spares_swap(t, p, blamed), 1);
+    assert_spares(t, "n1, n2");
+    assert_int_equal(t->nodes[4].set_aside, AS_BAD);
+    placement_free(p);
+    topology_free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -139,6 +169,7 @@ int main(void)
         cmocka_unit_test(test_swap),
         cmocka_unit_test(test_nobody_or_everybody_is_blamed),
         cmocka_unit_test(test_a_small_node_is_no_spare),
+        cmocka_unit_test(test_where_it_replaces_most),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
