@@ -15,19 +15,20 @@
 /* Memory of the smallest device that a rank has: its GPU, or its share of the node. */
 static int64_t device_bytes(const struct topology *t, const struct placement *p)
 {
+    int *sharing = xcalloc((size_t)t->n_nodes + 1, sizeof(*sharing));
     int64_t least = INT64_MAX;
 
-    for (int i = 0; i < p->world; i++) {
+    for (int i = 0; i < p->world; i++)
+        sharing[p->rank[i].node]++;
+    for (int i = 0; i < p->world && least >= 0; i++) {
         const struct place *at = &p->rank[i];
         const struct node *n = &t->nodes[at->node];
         int64_t here = p->on_gpus ? n->gpus[at->gpu].memory_bytes : n->memory_bytes;
-        int sharing = 1;
-        for (int k = 0; !p->on_gpus && k < p->world; k++)
-            sharing += k != i && p->rank[k].node == at->node;
-        if (here < 0)
-            return -1;
-        least = here / sharing < least ? here / sharing : least;
+        if (here >= 0 && !p->on_gpus)
+            here /= sharing[at->node];
+        least = here < 0 ? -1 : here < least ? here : least;
     }
+    free(sharing);
     return least;
 }
 

@@ -43,11 +43,12 @@ static double cores_per_rank(const struct topology *t, const struct placement *p
 {
     double least = INFINITY;
 
-    for (int k = 0; k < p->n_nodes; k++) {
-        const struct node *n = &t->nodes[p->order[k]];
+    for (int i = 0, count; i < p->world; i += count) {
+        const struct node *n = &t->nodes[p->rank[i].node];
         int cores = n->cores > 0 ? n->cores : n->threads > 0 ? n->threads : 1;
-        double share = (double)cores / ranks_on(p, p->order[k]);
-        least = share < least ? share : least;
+        for (count = 1; i + count < p->world && p->rank[i + count].local_rank; count++)
+            ;
+        least = (double)cores / count < least ? (double)cores / count : least;
     }
     return least;
 }
