@@ -17,6 +17,8 @@
 #           files bit for bit; twice without it; what it costs
 #   early   tokens/s and exposed communication with each value of MUSTER_EARLY in VARIANTS
 #           (none gather gather,norm), in turn, ROUNDS times (2), at each of LAYERS
+#   topo    (written, not yet run on a GPU) this machine as NCCL's file, given to NCCL for two
+#           ranks; what NCCL then dumps is read back and must name the same GPUs and links
 # O: build folder (build; `make all bench` first).  AC: none selective full (none).
 # ROUTING: natural balanced skewed, or a recording to replay (RECORD where there is one,
 # else natural).  RECORD: tests/bench/routing.safetensors.  PYTHON: one with PyTorch.
@@ -365,9 +367,44 @@ early()
     done
 }
 
+# GPUs, where they hang and their NVLinks, of a topology in JSON: what NCCL must not change.
+devices()
+{
+    "$O/bin/muster" topo --source "$1" --json | "$PYTHON" -c '
+import json, sys
+node = json.load(sys.stdin)["nodes"][0]
+above = {p["busid"]: p["above"] for p in node["pcis"]}
+bus = [p["busid"] for p in node["pcis"]]
+for g in sorted(node["gpus"], key=lambda g: g["busid"]):
+    up = above[g["busid"]]
+    print(g["busid"], g["numa"], g["sm"], bus[up] if up >= 0 else "root",
+          sorted((l["peer"], l["count"]) for l in g["nvlinks"]))
+'
+}
+
+topo()
+{
+    "$O/bin/muster" topo --format nccl-xml --output "$work/own.xml" || fail "no file for NCCL"
+    tokens
+    recipe 2 4 "$work/random.bin" "$(routing)" >"$work/recipe.yaml"
+    (
+        export NCCL_TOPO_FILE="$work/own.xml" NCCL_TOPO_DUMP_FILE="$work/dump.xml" NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH
+        ranks "$work/recipe.yaml"
+    ) || exit 1
+    [ -s "$work/dump.xml" ] || fail "NCCL dumped no topology"
+    grep -h 'Loading topology file' "$work"/rank? | head -1 | grep . || fail "NCCL did not say that it loaded the file"
+    devices "ncclxml:$work/own.xml" >"$work/own"
+    devices "ncclxml:$work/dump.xml" >"$work/dump"
+    diff "$work/own" "$work/dump" || fail "NCCL's dump differs from what it was given"
+    "$O/bin/muster" topo --source "ncclxml:$work/dump.xml" --format nccl-xml --output "$work/again.xml"
+    "$O/bin/muster" topo --source "ncclxml:$work/dump.xml" --json >"$work/dump.json"
+    "$O/bin/muster" topo --source "ncclxml:$work/again.xml" --json | diff "$work/dump.json" - || fail "NCCL's dump does not come back equal"
+    echo "topo: NCCL read muster's file ($(grep -c '<gpu' "$work/own.xml") GPUs) and its dump comes back equal"
+}
+
 for part; do
     case $part in
-    ops | record | layers | grads | curve | profile | oom | bits | early) "$part" ;;
+    ops | record | layers | grads | curve | profile | oom | bits | early | topo) "$part" ;;
     *) fail "no part $part: the head of $0 names them" ;;
     esac
 done
