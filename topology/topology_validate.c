@@ -81,6 +81,9 @@ static void check_nics(const struct topology *t, const struct node *n, struct er
         if (c->leaf < -1 || c->leaf >= t->n_switches)
             err_more(err, ERR_USAGE, "%s: nic %s names switch %d, there are %d",
                      n->name, c->name, c->leaf, t->n_switches);
+        if (c->up < -1 || c->up > 1)
+            err_more(err, ERR_USAGE, "%s: nic %s: up is %d, not 1, 0 or -1", n->name,
+                     c->name, c->up);
         if (!has_numa(n, c->numa))
             err_more(err, ERR_USAGE,
                      "%s: nic %s is on NUMA node %d, which is not listed", n->name,
@@ -147,6 +150,8 @@ static void check_names(const struct topology *t, struct err *err)
                  "two nodes have boot id %s: one machine is listed twice", repeat);
 }
 
+enum { LEVEL_MAX = 63 };
+
 static void check_fabric(const struct topology *t, struct err *err)
 {
     const char *repeat;
@@ -154,6 +159,10 @@ static void check_fabric(const struct topology *t, struct err *err)
     if (t->n_switches && (repeat = first_repeat(t->switches[0].name, t->n_switches,
                                                 sizeof(*t->switches))))
         err_more(err, ERR_USAGE, "two switches are called %s", repeat);
+    for (int i = 0; i < t->n_switches; i++)
+        if (t->switches[i].level < 0 || t->switches[i].level > LEVEL_MAX)
+            err_more(err, ERR_USAGE, "switch %s is on level %d, there are 0 to %d",
+                     t->switches[i].name, t->switches[i].level, LEVEL_MAX);
     for (int i = 0; i < t->n_links; i++) {
         const struct fabric_link *l = &t->links[i];
         if (l->from < 0 || l->from >= t->n_switches || l->to < 0 ||

@@ -54,6 +54,13 @@ static char *emit(emitter *to, const struct topology *t)
     return text;
 }
 
+static int print(const struct topology *t, FILE *fp, struct err *err)
+{
+    (void)err;
+    topology_print(t, fp);
+    return 0;
+}
+
 static void check_equal(const struct topology *t)
 {
     char *a = json_of(t), *b;
@@ -90,7 +97,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!t)
         return 0;
     check_equal(t);
+    topology_inspect(t);
     fabric_inspect(t);
+    free(emit(print, t));
     check_ncclxml(t);
     free(emit(topology_emit_hca, t));
     free(emit(topology_emit_svg, t));
