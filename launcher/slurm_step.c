@@ -17,6 +17,8 @@
 #include "topology/place.h"
 #include "topology/topology.h"
 
+enum { HASH_WORLD = 256 };
+
 static void add_number(struct strlist *argv, const char *option, int n)
 {
     char text[64];
@@ -144,6 +146,14 @@ static void add_setting(struct env *e, const char *setting)
     free(name);
 }
 
+/* What ranks publish, PMIx keeps in files that the ranks of a node map, or gives to each:
+ * that costs less to start with, until the world is large (tests/bench/RESULTS.md). */
+static void choose_pmix_store(const struct run_request *q, struct env *out)
+{
+    if (!q->command && q->placement->world <= HASH_WORLD)
+        env_default(out, "PMIX_MCA_gds", "hash");
+}
+
 int slurm_rank_env(const struct run_request *q, int rank, struct env *out,
                    struct err *err)
 {
@@ -155,8 +165,10 @@ int slurm_rank_env(const struct run_request *q, int rank, struct env *out,
         add_setting(&base, q->recipe->cluster.slurm_env.item[i]);
     env_default(&base, "MASTER_ADDR", node_of(q, 0));
     rc = rank_env_build(out, base.item, q, rank, err);
-    if (rc == 0)
+    if (rc == 0) {
         drop_local(out, &base);
+        choose_pmix_store(q, out);
+    }
     env_release(&base);
     return rc;
 }

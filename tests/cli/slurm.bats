@@ -73,6 +73,7 @@ nothing_left()
         done
     done
     [ "$(grep -c '"event": *"agent"' <<<"$events")" -eq 16 ]
+    grep -q 'PMIX_MCA_gds=hash' "$MUSTER_HOME"/runs/*/plan.json
 }
 
 @test "B13: rank 0 and the master are on the first node of the hostfile" {
