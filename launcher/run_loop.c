@@ -26,7 +26,7 @@ enum {
     LOST_MS = 2000,      /* grace when a node is lost: there is nobody to save with */
     STOOD_MS = 500,      /* so late the loop was not let run (SIGSTOP, a frozen VM) */
     CATCH_UP_MS = 1000,  /* how long it then reads, at most */
-    TELL_MS = 3000,      /* so late it is worth a word */
+    TELL_MS = 2500,      /* so late it is worth a word */
 };
 
 /* ---- ending ---- */
@@ -359,18 +359,18 @@ static int wait_ms(const struct run *run, int64_t now)
 
 /* Time alone accuses nobody before all that was said is read: a launcher that stood still
  * comes back to full pipes, and to deadlines that are over. */
-static void catch_up(struct run *run, int64_t waited, int64_t should)
+static void catch_up(struct run *run, int64_t stood)
 {
     int64_t now = clock_ms(), until = now + CATCH_UP_MS, next = watch_next(run->watch);
     int due = may_judge(run, now) && next >= 0 && now >= next, n = 1;
     struct epoll_event e[64];
 
-    if (!due && waited - should < STOOD_MS)
+    if (!due && stood < STOOD_MS)
         return;
-    if (waited - should >= TELL_MS)
+    if (stood >= TELL_MS)
         log_warn(
             "muster was not let run for %lld s (stopped, or the machine stood still)",
-            (long long)(waited - should) / 1000);
+            (long long)stood / 1000);
     while (n != 0 && clock_ms() < until) {
         n = epoll_wait(run->epoll, e, 64, 0);
         for (int i = 0; i < n; i++)
@@ -394,14 +394,15 @@ static void judge(struct run *run, int64_t now)
 void run_loop(struct run *run)
 {
     struct epoll_event e[64];
+    int64_t last = clock_ms();
 
     while (run->phase != RUN_OVER) {
-        int64_t now = clock_ms();
-        int ms = wait_ms(run, now), n = epoll_wait(run->epoll, e, 64, ms);
-        int64_t waited = clock_ms() - now;
+        int ms = wait_ms(run, clock_ms()), n = epoll_wait(run->epoll, e, 64, ms);
+        int64_t now = clock_ms(), stood = now - last - ms;
+        last = now;
         for (int i = 0; i < n; i++)
             dispatch(run, &e[i]);
-        catch_up(run, waited, ms);
+        catch_up(run, stood);
         reap(run);
         now = clock_ms();
         if (run->backend->tick) /* it may know better what the watch sees */

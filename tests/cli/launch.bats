@@ -443,7 +443,7 @@ X
 }
 
 @test "launch: files that may not grow are named, and the run goes on" {
-    run bash -c "ulimit -f 40; muster launch --gpus 1 -- sh -c 'head -c 90000 /dev/zero | tr \\\\0 x | fold -w 80'"
+    run bash -c "ulimit -f 400; muster launch --gpus 1 -- sh -c 'head -c 900000 /dev/zero | tr \\\\0 x | fold -w 80'"
     status 0
     has 'the output of rank 0 is not kept'
     has 'File too large'
