@@ -353,8 +353,8 @@ C
         run muster topo --source slurm
         status 0
         has 'topology from slurm: 2 nodes'
-        has '7 B200'
-        has 'leaf leaf1'
+        has 'gpus  8 x B200'
+        has 'leaf1: n2'
         has 'fail  n2: cannot be used: it is drain'
         has 'xid 79'
         scontrol update NodeName=n2 State=RESUME
