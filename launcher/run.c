@@ -111,8 +111,7 @@ int run_execute(const struct run_request *q, struct run_result *result, struct e
     *result = (struct run_result){ 0 };
     run.rank = xcalloc((size_t)run.world, sizeof(*run.rank));
     for (int r = 0; r < run.world; r++)
-        run.rank[r].proc =
-            (struct proc){ .out = -1, .err = -1, .event = -1 };
+        run.rank[r].proc = (struct proc){ .out = -1, .err = -1, .event = -1 };
     rc = run_start(&run, err);
     if (rc == 0) {
         run_loop(&run);
