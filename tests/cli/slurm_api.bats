@@ -417,10 +417,19 @@ S
         has 'does not answer within 3 s: is Slurm'
         [ $((SECONDS - start)) -lt 20 ]
     done
-    # no configuration at all: libslurm ends its process, and not ours
+    # no configuration: told before Slurm is asked
     SLURM_CONF="$T/none.conf" MUSTER_SLURM_TIMEOUT=3s run timeout 50 muster launch sim.yaml --gpus 16
-    status 5
-    has 'cannot stat file'
+    status 3
+    has 'none.conf'
+    # one that libslurm ends its process over, and not ours
+    echo 'SlurmctldHost=' >bad.conf
+    chmod 644 bad.conf
+    for way in '' off; do
+        SLURM_CONF="$T/bad.conf" MUSTER_LIBSLURM=$way MUSTER_SLURM_TIMEOUT=3s \
+            run timeout 50 muster launch sim.yaml --gpus 16
+        status 1
+        [[ $output == *'configuration file'* || $output == *ClusterName* ]]
+    done
 }
 
 @test "B14: a real job of two components is refused, whichever of them it is" {
