@@ -15,7 +15,8 @@ replay()
     for source; do
         options+=(--source "$source")
     done
-    muster topo "${options[@]}" >"$name.txt"
+    muster topo "${options[@]}" >"$name.here"
+    sed "s|$SRC/||g" "$name.here" >"$name.txt" # wherever the project lies
     if [ -n "${REWRITE:-}" ]; then
         mkdir -p "$expected"
         cp "$name.txt" "$expected/$name.txt"
