@@ -11,9 +11,9 @@
 #include "base/str.h"
 #include "launcher/node.h"
 #include "launcher/slurm_cmd.h"
+#include "launcher/slurm_each.h"
 #include "launcher/slurm_nodes.h"
 #include "launcher/slurm_step.h"
-#include "topology/hostlist.h"
 #include "topology/topology.h"
 
 #define MARK "muster-look "
@@ -52,30 +52,10 @@ int slurm_probe_node(struct err *err)
 
 /* ---- the step ---- */
 
-static char *node_list(const struct topology *t)
-{
-    struct strlist names = { 0 };
-    char *list;
-
-    for (int i = 0; i < t->n_nodes; i++)
-        strlist_add(&names, t->nodes[i].name);
-    list = hostlist_fold(&names);
-    strlist_release(&names);
-    return list;
-}
-
-static void add(struct strlist *argv, const char *option, const char *text)
-{
-    char *word = xasprintf("%s%s", option, text);
-
-    strlist_add(argv, word);
-    free(word);
-}
-
 static void make_argv(const struct slurm_place *p, const struct topology *t,
                       const char *self, struct strlist *argv)
 {
-    static const char *const fixed[] = {
+    static const char *const options[] = {
         "--ntasks-per-node=1",
         "--distribution=block",
         "--overlap",
@@ -85,23 +65,11 @@ static void make_argv(const struct slurm_place *p, const struct topology *t,
         "--wait=0",
         "--kill-on-bad-exit=0",
         "--no-kill",
+        NULL,
     };
-    char *list = node_list(t), count[16];
 
-    snprintf(count, sizeof(count), "%d", t->n_nodes);
-    strlist_add(argv, "srun");
-    add(argv, "--jobid=", p->job);
-    add(argv, "--nodes=", count);
-    add(argv, "--ntasks=", count);
-    add(argv, "--nodelist=", list);
-    for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
-        strlist_add(argv, fixed[i]);
-    strlist_add(argv, self);
-    strlist_add(argv, "agent");
-    strlist_add(argv, "look");
-    argv->item = xrealloc(argv->item, (size_t)argv->n + 1, sizeof(*argv->item));
-    argv->item[argv->n] = NULL;
-    free(list);
+    slurm_each_node(p, t, options, self, "look", argv);
+    slurm_each_end(argv);
 }
 
 /* ---- what came of it ---- */

@@ -14,9 +14,9 @@
 #include "launcher/env.h"
 #include "launcher/machines.h"
 #include "launcher/slurm_cmd.h"
+#include "launcher/slurm_each.h"
 #include "launcher/slurm_step.h"
 #include "recipes/recipe.h"
-#include "topology/hostlist.h"
 #include "topology/topology.h"
 
 #define MARK "muster-setup "
@@ -113,60 +113,27 @@ int slurm_setup_node(char *const *argv, struct err *err)
 
 /* ---- the step ---- */
 
-static void add_number(struct strlist *argv, const char *option, int n)
-{
-    char text[64];
-
-    snprintf(text, sizeof(text), "%s%d", option, n);
-    strlist_add(argv, text);
-}
-
-static void add_text(struct strlist *argv, const char *option, const char *text)
-{
-    char *word = xasprintf("%s%s", option, text);
-
-    strlist_add(argv, word);
-    free(word);
-}
-
-static char *node_list(const struct topology *t)
-{
-    struct strlist names = { 0 };
-    char *list;
-
-    for (int i = 0; i < t->n_nodes; i++)
-        strlist_add(&names, t->nodes[i].name);
-    list = hostlist_fold(&names);
-    strlist_release(&names);
-    return list;
-}
-
 void slurm_setup_argv(const struct slurm_place *p, const struct topology *t,
                       const struct recipe *r, const char *self, struct strlist *argv)
 {
-    static const char *const fixed[] = {
-        "--ntasks-per-node=1", "--distribution=block", "--overlap",
-        "--mpi=none",          "--export=ALL",         "--cpu-bind=none",
-        "--input=none",        "--unbuffered",         "--wait=0",
-        "--kill-on-bad-exit=0"
+    static const char *const options[] = {
+        "--ntasks-per-node=1",
+        "--distribution=block",
+        "--overlap",
+        "--mpi=none",
+        "--export=ALL",
+        "--cpu-bind=none",
+        "--input=none",
+        "--unbuffered",
+        "--wait=0",
+        "--kill-on-bad-exit=0",
+        NULL,
     };
-    char *list = node_list(t);
 
-    strlist_add(argv, "srun");
-    add_text(argv, "--jobid=", p->job);
-    add_number(argv, "--nodes=", t->n_nodes);
-    add_number(argv, "--ntasks=", t->n_nodes);
-    add_text(argv, "--nodelist=", list);
-    for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
-        strlist_add(argv, fixed[i]);
-    strlist_add(argv, self);
-    strlist_add(argv, "agent");
-    strlist_add(argv, "setup");
+    slurm_each_node(p, t, options, self, "setup", argv);
     for (int i = 0; i < r->cluster.slurm_setup.n; i++)
         strlist_add(argv, r->cluster.slurm_setup.item[i]);
-    argv->item = xrealloc(argv->item, (size_t)argv->n + 1, sizeof(*argv->item));
-    argv->item[argv->n] = NULL;
-    free(list);
+    slurm_each_end(argv);
 }
 
 /* ---- what came of it ---- */
