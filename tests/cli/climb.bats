@@ -63,28 +63,62 @@ json() { python3 -c "import json; o = json.load(open('out.json')); print(($1))";
     [ -z "$(find "$MUSTER_HOME" -name 'step-*')" ]
 }
 
+# endless MODE: a muster in bin/ whose trials with this activation_checkpoint.mode train on
+# and on while the file endless is there
+endless()
+{
+    mkdir bin && cp "$O/bin/muster" bin/ && ln -s "$O/lib" lib
+    cat >bin/muster-train <<END
+#!/bin/sh
+if [ -e "$T/endless" ] && grep -qx ' *mode: $1' "\$2"; then
+    sed '/^training:/,/^[a-z]/s/^  steps: .*/  steps: 1000000000/' "\$2" >"$T/endless.yaml"
+    shift 2
+    set -- --recipe "$T/endless.yaml" "\$@"
+    touch "$T/trains"
+fi
+exec "$O/bin/muster-train" "\$@"
+END
+    chmod +x bin/muster-train
+}
+
+# trials_done ID: how many runs of the climb came to their end
+trials_done()
+{
+    muster runs --all --json >out.json
+    json "len([r for r in o['runs'] if r['climb'] == '$1' and r['state'] == 'done'])"
+}
+
 @test "climb: interrupted at any place, it goes on where it stopped" {
     recipe 'sweep: {activation_checkpoint.mode: [none, selective, full]}'
+    endless selective
     for signal in TERM KILL; do
-        muster climb r.yaml >first.txt 2>&1 3>&- &
+        rm -f trains
+        touch endless
+        bin/muster climb r.yaml >first.txt 2>&1 3>&- &
         pid=$!
-        for _ in $(seq 200); do grep -q 'mode none: ' first.txt && break; sleep 0.1; done
+        for _ in $(seq 1200); do [ -e trains ] && break; sleep 0.1; done
         kill -$signal $pid
         code=0
         wait $pid || code=$?
         [ $signal = KILL ] || [ $code -eq 143 ]
+        grep -q 'mode none: ' first.txt
         # the trial that was running is gone, and all is written down
-        for _ in $(seq 100); do pgrep -f "muster-train.*$T" >/dev/null || break; sleep 0.1; done
-        id=$(muster runs | awk '/-climb-/ { print $1; exit }')
-        run muster runs
-        has "$id"
-        has 'climb, stopped'
-        run muster climb --resume "$id"
+        for _ in $(seq 600); do pgrep -f "muster-train.*$T" >/dev/null || break; sleep 0.1; done
+        run pgrep -f "muster-train.*$T"
+        status 1
+        id=$(muster runs | awk '/climb, stopped/ { print $1 }')
+        [ "$(wc -w <<<"$id")" -eq 1 ]
+        [ "$(trials_done "$id")" -eq 1 ]
+        rm endless
+        run bin/muster climb --resume "$id"
         status 0
         has 'ladder'
-        # what was measured before is not measured first again
+        # what was measured before is not measured again; +1: the second rung
         [[ $(grep -m1 'rank, mode' <<<"$output") == *'mode selective: '* ]]
         has 'measured'
+        done=$(trials_done "$id")
+        muster report "$id" --json >out.json
+        [ "$(json 'sum(t["attempts"] for t in o["climbs"][0]["trials"]) + 1')" -eq "$done" ]
     done
     run muster climb --resume "$id"
     status 1
