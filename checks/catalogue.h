@@ -15,6 +15,10 @@ enum judgement {
     JUDGE_AT_MOST,  /* value <= need */
     JUDGE_NONE,     /* value counts faults: must be 0 */
     JUDGE_ADVICE,   /* value counts faults: more than 0 is a warning */
+    JUDGE_SAME,     /* text is the value (a version): equal on all of its kind */
+    JUDGE_USUAL,    /* value is not below what more than half of its kind have */
+    JUDGE_RATE,     /* value events in `seconds`, against `need` an hour */
+    JUDGE_TOLD,     /* no target: passes, and text is worth reading */
     JUDGE_BUSBW,    /* of a collective, against the computed target */
     JUDGE_LINK,     /* a link's rate, against its port */
     JUDGE_REFERENCE /* no verdict: others are computed from it */

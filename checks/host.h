@@ -3,6 +3,7 @@
 #ifndef CHECKS_HOST_H
 #define CHECKS_HOST_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct measures;
@@ -16,6 +17,7 @@ struct host {
     int64_t memory_need; /* bytes all ranks here will take of the host; -1 unknown */
     int64_t disk_need;   /* bytes of checkpoints; 0 none are written */
     const char *disk_dir;
+    const char *collectives; /* the library's version; NULL unknown */
 };
 
 /* Every host check of the catalogue but "clock", one measure each (shm_stale and
@@ -44,6 +46,11 @@ struct str;
 int host_stale_segments(const char *root, const char *dir, struct str *text);
 /* muster-train and muster-probe whose parent is gone (they fell to process 1). */
 int host_leftovers(const char *root, struct str *text);
+
+/* host_version.c: version_* of the catalogue, each the text of a measure of value 0. */
+void host_measure_versions(const struct host *h, struct measures *out);
+/* The version in a line "NVRM version: ..."; 0, or -1 when there is none. */
+int host_driver_version(const char *line, char *out, size_t n);
 
 /* host_net.c: does the host's own name mean loopback?  -1: it does not resolve. */
 void host_measure_resolve(const char *name, int machines, struct measures *out);

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "checks/catalogue.h"
+#include "checks/judge_like.h"
 #include "checks/target.h"
 #include "topology/cost.h"
 #include "topology/place.h"
@@ -193,7 +194,7 @@ static void judge_busbw(const struct judge *j, const struct measures *all,
 
 static void judge_one(const struct judge *j, const struct measures *all,
                       const struct measure *m, struct known_target *last,
-                      struct verdict *v)
+                      struct likes *likes, struct verdict *v)
 {
     const struct check *c = catalogue_find(m->name);
 
@@ -212,6 +213,14 @@ static void judge_one(const struct judge *j, const struct measures *all,
         judge_limit(c, m, v);
     } else if (c->judge == JUDGE_LINK) {
         judge_link(c, m, v);
+    } else if (c->judge == JUDGE_SAME) {
+        judge_same(c, likes, m, v);
+    } else if (c->judge == JUDGE_USUAL) {
+        judge_usual(c, likes, m, v);
+    } else if (c->judge == JUDGE_RATE) {
+        judge_rate(c, m, v);
+    } else if (c->judge == JUDGE_TOLD) {
+        v->reason = xstrdup(m->text);
     } else {
         judge_faults(c, m, v);
     }
@@ -251,6 +260,7 @@ static int in_order(const void *a, const void *b)
 void judge_all(const struct judge *j, const struct measures *m, struct verdicts *out)
 {
     struct ref *sorted = xcalloc((size_t)m->n, sizeof(*sorted));
+    struct likes *likes = likes_new(m);
     struct known_target last = { 0 };
 
     for (int i = 0; i < m->n; i++)
@@ -266,9 +276,10 @@ void judge_all(const struct judge *j, const struct measures *m, struct verdicts 
         snprintf(v.object, sizeof(v.object), "%s", one->object);
         snprintf(v.node, sizeof(v.node), "%s", one->node);
         snprintf(v.unit, sizeof(v.unit), "%s", one->unit);
-        judge_one(j, m, one, &last, &v);
+        judge_one(j, m, one, &last, likes, &v);
         verdicts_add(out, &v);
     }
+    likes_free(likes);
     free(sorted);
 }
 

@@ -21,7 +21,7 @@ struct measure *measures_add(struct measures *l, const char *name, const char *o
     snprintf(m->name, sizeof(m->name), "%s", name);
     snprintf(m->object, sizeof(m->object), "%s", object);
     snprintf(m->node, sizeof(m->node), "%s", node);
-    m->value = m->need = NAN;
+    m->value = m->need = m->seconds = NAN;
     return m;
 }
 
@@ -86,6 +86,7 @@ struct js *measure_json(const struct measure *m)
     js_put_str(o, "name", m->name);
     js_put_str(o, "object", m->object);
     put_text(o, "node", m->node);
+    put_text(o, "kind", m->kind);
     put_text(o, "device", m->device);
     put_text(o, "group", m->group);
     if (m->ranks > 0) {
@@ -97,6 +98,7 @@ struct js *measure_json(const struct measure *m)
     put_number(o, "value", m->value);
     put_number(o, "need", m->need);
     put_text(o, "unit", m->unit);
+    put_number(o, "seconds", m->seconds);
     put_text(o, "text", m->text);
     if (m->n_times == 0)
         return o;
@@ -127,6 +129,7 @@ int measures_add_json(struct measures *l, const struct js *o, struct err *err)
     if (!name)
         return err_set(err, ERR_USAGE, "a measurement without a name");
     m = measures_add(l, name, js_str(o, "object", ""), js_str(o, "node", ""));
+    copy_text(m->kind, sizeof(m->kind), o, "kind");
     copy_text(m->device, sizeof(m->device), o, "device");
     copy_text(m->group, sizeof(m->group), o, "group");
     copy_text(m->unit, sizeof(m->unit), o, "unit");
@@ -135,6 +138,7 @@ int measures_add_json(struct measures *l, const struct js *o, struct err *err)
     m->bytes = js_get_int(o, "bytes", 0);
     m->value = get_number(o, "value");
     m->need = get_number(o, "need");
+    m->seconds = get_number(o, "seconds");
     m->text = xstrdup(js_str(o, "text", NULL));
     m->n_times = (int)js_len(times);
     m->times_ms = xcalloc((size_t)m->n_times, sizeof(*m->times_ms));

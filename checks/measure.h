@@ -14,6 +14,8 @@ struct measure {
     char name[32];    /* of the catalogue */
     char object[96];  /* host, NIC or group that was measured */
     char node[64];    /* the one machine it says something about; "" several */
+    char kind[64];    /* what it is one of (a model and the like): judged only against
+                         its like; "" all of that name */
     char device[8];   /* of a collective: "cpu", "cuda" */
     char group[12];   /* of a collective: "shard", "replicate" */
     int first, ranks; /* of a collective: first rank and size of the group */
@@ -21,6 +23,7 @@ struct measure {
     double value;     /* in unit; NaN: could not be measured, text says why */
     double need;      /* what it must reach, where the measuring side knows; NaN */
     char unit[16];
+    double seconds;   /* of an event counter: value were counted in this time; NaN */
     double *times_ms; /* owned; of each iteration, slowest rank; the first included */
     int n_times;
     char *text; /* owned; what was found, or why nothing could be measured; NULL */

@@ -39,6 +39,7 @@ void probe_host(struct probe *p)
                                  (r->checkpoint.keep + 1)
                            : 0,
         .disk_dir = r->checkpoint.folder,
+        .collectives = p->bench.coll->version(),
     };
     struct measures l = { 0 };
 

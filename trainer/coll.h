@@ -63,6 +63,9 @@ struct coll_ops {
     /* Always frees *req and sets it to NULL. */
     int (*finish)(struct coll *c, struct coll_req **req, struct err *err);
     int (*barrier)(struct coll *c, struct err *err);
+
+    /* The library that is loaded, "NCCL 2.28.3"; borrowed. */
+    const char *(*version)(void);
 };
 
 /* The collectives that go with an ops table.  A world of one rank needs none:

@@ -272,6 +272,17 @@ static void mpi_close(struct coll *c)
     coll_drop(c);
 }
 
+/* "Open MPI v4.1.4, package: ..." up to the comma; MPICH writes lines. */
+static const char *mpi_version(void)
+{
+    static char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int n;
+
+    MPI_Get_library_version(text, &n);
+    text[strcspn(text, ",\n")] = '\0';
+    return text;
+}
+
 __attribute__((visibility("default"))) const struct coll_ops coll_mpi = {
     .name = "mpi",
     .open = mpi_open,
@@ -285,4 +296,5 @@ __attribute__((visibility("default"))) const struct coll_ops coll_mpi = {
     .broadcast = mpi_broadcast,
     .finish = mpi_finish,
     .barrier = mpi_barrier,
+    .version = mpi_version,
 };

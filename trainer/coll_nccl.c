@@ -432,6 +432,16 @@ fail:
     return -1;
 }
 
+static const char *nccl_version(void)
+{
+    static char text[32];
+    int v = 0;
+
+    ncclGetVersion(&v);
+    snprintf(text, sizeof(text), "NCCL %d.%d.%d", v / 10000, v / 100 % 100, v % 100);
+    return text;
+}
+
 extern const struct coll_ops coll_nccl;
 __attribute__((visibility("default"))) const struct coll_ops coll_nccl = {
     .name = "nccl",
@@ -446,4 +456,5 @@ __attribute__((visibility("default"))) const struct coll_ops coll_nccl = {
     .broadcast = nccl_broadcast,
     .finish = nccl_finish,
     .barrier = nccl_barrier,
+    .version = nccl_version,
 };

@@ -110,6 +110,11 @@ static int self_barrier(struct coll *c, struct err *err)
     return 0;
 }
 
+static const char *self_version(void)
+{
+    return "none, one rank";
+}
+
 const struct coll_ops coll_self = {
     .name = "self",
     .open = self_open,
@@ -123,4 +128,5 @@ const struct coll_ops coll_self = {
     .broadcast = self_broadcast,
     .finish = self_finish,
     .barrier = self_barrier,
+    .version = self_version,
 };
