@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "launcher/agent_copied.h"
 #include "launcher/agent_state.h"
+#include "launcher/beat.h"
 #include "launcher/guard.h"
 #include "launcher/rank_env.h"
 #include "launcher/sweep.h"
@@ -255,17 +256,13 @@ static void listen_to_outputs(struct agent *a)
     a->listening = on;
 }
 
-static int speak(struct agent *a, int64_t now, struct err *err)
+static int speak(struct agent *a, struct err *err)
 {
     struct epoll_event e = { .events = EPOLLOUT,
                              .data.u64 = (uint64_t)AGENT_ROOM << 32 };
     int wants;
 
-    if (now - a->said_at >= FRAME_ALIVE_MS && frame_pending(&a->to) == 0)
-        frame_put(&a->to, FRAME_ALIVE);
-    if (frame_pending(&a->to))
-        a->said_at = now;
-    if (frame_flush(&a->to, a->out) < 0)
+    if (beat_flush(a->beat, 0, &a->to) < 0)
         return err_set(err, ERR_SYSTEM, "the launcher does not listen any more");
     wants = frame_pending(&a->to) > 0;
     if (wants != a->writable)
@@ -305,7 +302,7 @@ static int turn(struct agent *a, struct err *err)
     if (now - a->heard_at > FRAME_SILENCE_MS)
         return err_set(err, ERR_TIMEOUT, "nothing came from the launcher for %d s",
                        FRAME_SILENCE_MS / 1000);
-    return speak(a, now, err);
+    return speak(a, err);
 }
 
 static int open_loop(struct agent *a, struct err *err)
@@ -358,15 +355,18 @@ int agent_serve(const struct agent_options *o, struct err *err)
     sweep_adopt();
     agent_door_find(&a.door);
     if (rename_host(o->host, err) == 0 && open_loop(&a, err) == 0 &&
-        agent_say_hello(&a, err) == 0)
-        rc = 0;
-    a.heard_at = a.said_at = clock_ms();
+        agent_say_hello(&a, err) == 0 && beat_new(1, &a.beat, err) == 0) {
+        beat_open(a.beat, 0, a.out);
+        rc = speak(&a, err);
+    }
+    a.heard_at = clock_ms();
     agent_copied_clean();
     while (rc == 0 && !a.over) {
         agent_copied_touch();
         rc = turn(&a, err);
     }
     agent_job_abandon(&a, LOST_GRACE_MS);
+    beat_free(a.beat);
     close_loop(&a);
     return rc;
 }

@@ -9,6 +9,7 @@
 #include "launcher/frame.h"
 #include "launcher/proc.h"
 
+struct beat;
 struct err;
 struct pmixd;
 
@@ -35,7 +36,8 @@ struct agent {
     int held;      /* the launcher asked us to read no output */
     int over;      /* leave the loop */
     struct proc_before before;
-    int64_t heard_at, said_at, scan_at;
+    struct beat *beat; /* stream 0 is `out` */
+    int64_t heard_at, scan_at;
     struct agent_door door;
     /* the job */
     enum agent_phase phase;

@@ -145,16 +145,35 @@ static void pass_on(struct guard *g, int signo)
         g->leave_by = clock_ms() + g->o->leave_ms;
 }
 
+static int is_stopped(pid_t pid)
+{
+    char path[32], text[512] = "";
+    const char *at;
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        (void)!read(fd, text, sizeof(text) - 1);
+    if (fd >= 0)
+        close(fd);
+    at = strrchr(text, ')');
+    return at && (at[1] == ' ') && (at[2] == 'T' || at[2] == 't');
+}
+
 /* Counted in looks, not in time: what stops the whole machine for a while, the guardian
- * with it, is no silence. */
+ * with it, is no silence.  One that is not stopped may be busy, on a loaded machine. */
 static void look_at_launcher(struct guard *g)
 {
     unsigned now = beats ? *beats : 0;
+    int most = g->o->silence_ms;
 
     g->still = now && now == g->beats ? g->still + 1 : 0;
     g->beats = now;
     g->look_at = clock_ms() + TICK_MS;
-    if ((now && g->still * TICK_MS >= g->o->silence_ms) ||
+    if (now && g->still * TICK_MS >= most && !is_stopped(g->launcher))
+        most *= GUARD_BUSY;
+    if ((now && g->still * TICK_MS >= most) ||
         (g->leave_by && clock_ms() >= g->leave_by))
         kill(g->launcher, SIGKILL);
 }

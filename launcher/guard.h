@@ -25,8 +25,9 @@ struct guard_options {
     int leave_terminal; /* the guardian lets go of 0, 1 and 2 (it says nothing) */
     /* The guardian kills a launcher that ... 0: it never does */
     int leave_ms;   /* ... is there so long after it was told to end */
-    int silence_ms; /* ... has not called guard_beat() for so long */
+    int silence_ms; /* ... has not called guard_beat() for so long, and is stopped; ... */
 };
+enum { GUARD_BUSY = 8 }; /* ... for so many times as long, and is not */
 
 /* Call it before any thread exists.  Returns
  *    0  in the launcher: go on, and return from main as usual;

@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "launcher/beat.h"
 #include "launcher/node_copy.h"
 
 enum { LOCAL_READY_MS = 30000, WORDS_MOST = 4000 };
@@ -42,7 +43,7 @@ static int spawn(struct node_link *l, char *const *argv, struct err *err)
     close(fd[0]);
     l->write_fd = fd[1];
     fcntl(fd[1], F_SETFL, O_NONBLOCK);
-    l->heard_at = l->said_at = clock_ms();
+    l->heard_at = clock_ms();
     return rc;
 }
 
@@ -84,9 +85,8 @@ void node_flush(struct node_link *l)
 {
     if (l->lost || !frame_pending(&l->to))
         return;
-    l->said_at = clock_ms();
     /* A broken pipe shows as the end of what we read, with the reason behind it. */
-    (void)frame_flush(&l->to, l->write_fd);
+    (void)beat_flush(l->beat, l->at, &l->to);
 }
 
 int node_read(struct node_link *l)
@@ -114,18 +114,12 @@ static void hear(struct node_link *l)
 
 void nodes_idle(struct nodes *nodes)
 {
-    int64_t now = clock_ms();
-
     for (int i = 0; i < nodes->n; i++) {
         struct node_link *l = &nodes->link[i];
-        if (l->lost || !l->greeted)
+        if (l->lost || !l->greeted || l->busy)
             continue;
-        if (!l->busy)
-            hear(l);
-        if (now - l->said_at >= FRAME_ALIVE_MS && !frame_pending(&l->to))
-            frame_put(&l->to, FRAME_ALIVE);
-        if (!l->busy)
-            node_flush(l);
+        hear(l);
+        node_flush(l);
     }
 }
 
@@ -214,6 +208,7 @@ static int greet(struct node_link *l, struct err *err)
     if (agent_hello_take(&f, &l->hello, err) < 0 || check_build(l, err) < 0)
         return -1;
     l->greeted = 1;
+    beat_open(l->beat, l->at, l->write_fd);
     return 1;
 }
 
@@ -369,11 +364,14 @@ static struct nodes *nodes_new(int n, int local)
 static int open_all(struct nodes *nodes, int64_t ready_ms, int spare,
                     struct nodes **out, struct err *err)
 {
-    int rc = 0;
+    int rc = beat_new(nodes->n, &nodes->beat, err);
 
-    for (int i = 0; i < nodes->n && rc == 0; i++)
+    for (int i = 0; i < nodes->n && rc == 0; i++) {
+        nodes->link[i].beat = nodes->beat;
+        nodes->link[i].at = i;
         if (start_link(nodes, &nodes->link[i], err) < 0)
             rc = err_wrap(err, "node %s", nodes->link[i].name);
+    }
     if (rc < 0 || meet(nodes, ready_ms, spare, err) < 0 ||
         check_identities(nodes, err) < 0) {
         nodes_close(nodes);
@@ -416,8 +414,10 @@ static void release_link(struct node_link *l)
 static void end_stream(struct node_link *l)
 {
     node_flush(l);
-    if (l->write_fd >= 0)
+    if (l->write_fd >= 0) {
+        beat_close(l->beat, l->at);
         close(l->write_fd);
+    }
     if (l->proc.out >= 0)
         close(l->proc.out);
     l->write_fd = l->proc.out = -1;
@@ -487,6 +487,7 @@ void nodes_close(struct nodes *nodes)
     see_off(nodes, 0);
     for (int i = 0; i < nodes->n; i++)
         release_link(&nodes->link[i]);
+    beat_free(nodes->beat);
     free(nodes->link);
     free(nodes);
 }

@@ -14,6 +14,7 @@
 #include "launcher/frame.h"
 #include "launcher/proc.h"
 
+struct beat;
 struct err;
 struct net_look;
 struct topology;
@@ -23,16 +24,18 @@ struct topology;
 #define NODE_PROGRESS "\001muster-copies "
 
 struct node_link {
-    char *name;       /* the host as the user wrote it */
-    struct proc proc; /* its stdout is what we read; pid 0: none */
-    int write_fd;     /* its stdin; -1 closed */
+    char *name;        /* the host as the user wrote it */
+    struct proc proc;  /* its stdout is what we read; pid 0: none */
+    int write_fd;      /* its stdin; -1 closed */
+    struct beat *beat; /* of all; stream `at` is this one, once it has greeted */
+    int at;
     struct frame_in from;
     struct frame_out to;
     struct agent_hello hello; /* valid when greeted */
     int greeted, lost;
     int slots; /* ranks it may have; 0: not said */
     int busy;  /* its run reads what it says; else nodes_idle() does */
-    int64_t heard_at, said_at;
+    int64_t heard_at;
     int64_t ready_by;        /* it must have greeted; copying puts it off */
     int64_t copied, to_copy; /* bytes; 0: nothing is copied */
     struct str words;        /* the end of what it printed on stderr */
@@ -41,8 +44,9 @@ struct node_link {
 struct nodes {
     int n;
     struct node_link *link;
-    int local;    /* agents on this machine, for tests */
-    int left_out; /* hosts that failed, and spares stand for */
+    struct beat *beat; /* says that we are alive, whatever we do */
+    int local;         /* agents on this machine, for tests */
+    int left_out;      /* hosts that failed, and spares stand for */
 };
 
 /* Start an agent on every host and hear who they are.  All that fail are named at once;
@@ -73,8 +77,7 @@ void nodes_settings(const struct nodes *nodes, int master, struct strlist *out);
 /* The network of a node, as its agent sees it. */
 void nodes_net(const struct nodes *nodes, int node, struct net_look *out);
 
-/* Call it four times a second: says that we are alive to all, and hears the same from
- * those that have no run. */
+/* Call it now and then: hears those that have no run. */
 void nodes_idle(struct nodes *nodes);
 /* It does not play any more: its stream ends, and its carrier is told to. */
 void node_hang_up(struct node_link *l);
