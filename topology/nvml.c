@@ -18,7 +18,10 @@ static int find_functions(struct nvml *n, struct err *err)
 #define X(need, member, symbol, arguments) { need, #symbol, &n->member },
         NVML_FUNCTIONS(X)
 #undef X
-            { 1, "nvmlErrorString", &n->error_text },
+#define X(member, symbol) { 0, #symbol, &n->member },
+            NVML_NUMBERS(X)
+#undef X
+                { 1, "nvmlErrorString", &n->error_text },
     };
 
     for (size_t i = 0; i < ARRAY_LEN(wanted); i++) {

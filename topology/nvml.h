@@ -36,6 +36,17 @@ enum {
     NVML_FABRIC_COMPLETED = 3,
     NVML_FABRIC_DEGRADED = 1, /* of the health mask: reduced bandwidth */
     NVML_FABRIC_HEALTH_BITS = 3,
+    NVML_LINK_CRC_FLIT = 2, /* NVML_NVLINK_ERROR_DL_... */
+    NVML_LINK_REPLAY = 0,
+    NVML_LINK_RECOVERY = 1,
+    NVML_ECC_UNCORRECTED = 1, /* NVML_MEMORY_ERROR_TYPE_UNCORRECTED */
+    NVML_ECC_VOLATILE = 0,    /* since the driver was loaded */
+    NVML_CLOCK_SM = 1,
+    NVML_CLOCK_MEMORY = 2,
+    NVML_TEMPERATURE_GPU = 0,
+    NVML_TEMPERATURE_SLOWDOWN = 1, /* NVML_TEMPERATURE_THRESHOLD_SLOWDOWN */
+    NVML_EVENT_XID = 8,            /* nvmlEventTypeXidCriticalError */
+    NVML_INSUFFICIENT_SIZE = 7,
     NVML_VALUE_DOUBLE = 0,
     NVML_VALUE_UINT = 1,
     NVML_VALUE_ULONG = 2,
@@ -53,6 +64,33 @@ struct nvml_pci {
 /* nvmlMemory_t */
 struct nvml_memory {
     unsigned long long total, free, used;
+};
+
+/* nvmlMemory_v2_t; version: its size, and 2 << 24 */
+struct nvml_memory_v2 {
+    unsigned int version;
+    unsigned long long total, reserved, free, used;
+};
+
+/* nvmlUtilization_t, percent of the last sample period */
+struct nvml_utilization {
+    unsigned int gpu, memory;
+};
+
+/* nvmlProcessInfo_t as of nvmlDeviceGetComputeRunningProcesses_v3 */
+struct nvml_process {
+    unsigned int pid;
+    unsigned long long used; /* bytes; all ones: not known */
+    unsigned int gpu_instance, compute_instance;
+};
+
+struct nvml_event_set; /* opaque, nvmlEventSet_t points to one */
+
+/* nvmlEventData_t */
+struct nvml_event {
+    struct nvml_device *device;
+    unsigned long long type, data; /* data: the Xid */
+    unsigned int gpu_instance, compute_instance;
 };
 
 /* nvmlValue_t */
@@ -89,6 +127,20 @@ struct nvml_fabric_v2 {
     unsigned int health_mask;
 };
 
+/* One number about a device: the functions of nvml_state.c's table. */
+#define NVML_NUMBERS(X)                                            \
+    X(pcie_generation_now, nvmlDeviceGetCurrPcieLinkGeneration)    \
+    X(pcie_generation_card, nvmlDeviceGetGpuMaxPcieLinkGeneration) \
+    X(pcie_width_max, nvmlDeviceGetMaxPcieLinkWidth)               \
+    X(pcie_replays, nvmlDeviceGetPcieReplayCounter)                \
+    X(power_limit, nvmlDeviceGetPowerManagementLimit)              \
+    X(power_default, nvmlDeviceGetPowerManagementDefaultLimit)     \
+    X(power, nvmlDeviceGetPowerUsage)                              \
+    X(persistence, nvmlDeviceGetPersistenceMode)                   \
+    X(bus_width, nvmlDeviceGetMemoryBusWidth)                      \
+    X(cores, nvmlDeviceGetNumGpuCores)                             \
+    X(pages_pending, nvmlDeviceGetRetiredPagesPendingStatus)
+
 /* X(need, member, symbol, arguments): need 1: without it the library is refused. */
 #define NVML_FUNCTIONS(X)                                                             \
     X(1, init, nvmlInit_v2, (void))                                                   \
@@ -123,13 +175,46 @@ struct nvml_fabric_v2 {
     X(0, link_remote_type, nvmlDeviceGetNvLinkRemoteDeviceType,                       \
       (struct nvml_device *, unsigned, int *))                                        \
     X(0, fields, nvmlDeviceGetFieldValues,                                            \
-      (struct nvml_device *, int, struct nvml_field *))
+      (struct nvml_device *, int, struct nvml_field *))                               \
+    X(0, link_errors, nvmlDeviceGetNvLinkErrorCounter,                                \
+      (struct nvml_device *, unsigned, int, unsigned long long *))                    \
+    X(0, ecc_mode, nvmlDeviceGetEccMode,                                              \
+      (struct nvml_device *, unsigned *, unsigned *))                                 \
+    X(0, ecc_errors, nvmlDeviceGetTotalEccErrors,                                     \
+      (struct nvml_device *, int, int, unsigned long long *))                         \
+    X(0, remapped_rows, nvmlDeviceGetRemappedRows,                                    \
+      (struct nvml_device *, unsigned *, unsigned *, unsigned *, unsigned *))         \
+    X(0, throttle, nvmlDeviceGetCurrentClocksThrottleReasons,                         \
+      (struct nvml_device *, unsigned long long *))                                   \
+    X(0, utilization, nvmlDeviceGetUtilizationRates,                                  \
+      (struct nvml_device *, struct nvml_utilization *))                              \
+    X(0, clock, nvmlDeviceGetClockInfo, (struct nvml_device *, int, unsigned *))      \
+    X(0, clock_max, nvmlDeviceGetMaxClockInfo,                                        \
+      (struct nvml_device *, int, unsigned *))                                        \
+    X(0, temperature, nvmlDeviceGetTemperature,                                       \
+      (struct nvml_device *, int, unsigned *))                                        \
+    X(0, temperature_limit, nvmlDeviceGetTemperatureThreshold,                        \
+      (struct nvml_device *, int, unsigned *))                                        \
+    X(0, memory_v2, nvmlDeviceGetMemoryInfo_v2,                                       \
+      (struct nvml_device *, struct nvml_memory_v2 *))                                \
+    X(0, processes, nvmlDeviceGetComputeRunningProcesses_v3,                          \
+      (struct nvml_device *, unsigned *, struct nvml_process *))                      \
+    X(0, cuda_version, nvmlSystemGetCudaDriverVersion_v2, (int *))                    \
+    X(0, events_new, nvmlEventSetCreate, (struct nvml_event_set **))                  \
+    X(0, events_free, nvmlEventSetFree, (struct nvml_event_set *))                    \
+    X(0, events_add, nvmlDeviceRegisterEvents,                                        \
+      (struct nvml_device *, unsigned long long, struct nvml_event_set *))            \
+    X(0, events_wait, nvmlEventSetWait_v2,                                            \
+      (struct nvml_event_set *, struct nvml_event *, unsigned))
 
 struct nvml {
     void *library;
     const char *(*error_text)(int status); /* nvmlErrorString */
 #define X(need, member, symbol, arguments) int(*member) arguments;
     NVML_FUNCTIONS(X)
+#undef X
+#define X(member, symbol) int (*member)(struct nvml_device *, unsigned *);
+    NVML_NUMBERS(X)
 #undef X
 };
 

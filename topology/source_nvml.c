@@ -26,7 +26,7 @@ static double pcie_rate(const struct nvml *n, struct nvml_device *d)
 }
 
 /* MIG devices of a GPU; handles of those that are not made are NOT_FOUND. */
-static int count_instances(const struct nvml *n, struct nvml_device *d)
+int nvml_count_instances(const struct nvml *n, struct nvml_device *d)
 {
     struct nvml_device *instance;
     unsigned most = 0;
@@ -56,7 +56,7 @@ static void describe(const struct nvml *n, struct nvml_device *d, struct gpu *g)
     if (n->capability && n->capability(d, &major, &minor) == NVML_OK)
         g->sm = major * 10 + minor;
     g->mig = n->mig_mode && n->mig_mode(d, &mig, &pending) == NVML_OK ? (int)mig : -1;
-    g->mig_instances = g->mig == 1 ? count_instances(n, d) : -1;
+    g->mig_instances = g->mig == 1 ? nvml_count_instances(n, d) : -1;
     if (rate > 0)
         g->pcie_gbytes_per_s = rate;
     nvml_add_links(n, d, g);

@@ -9,10 +9,14 @@
  *   waits      GPU 0: fabric manager in progress  rack      one clique of a rack
  *   hurt       as rack, with reduced bandwidth    oldrack   as rack, only the old call
  *   slices     MIG is on on GPU 0, with two instances
- *   short      links 16 and 17 down on both       dark      all links down on both */
+ *   short      links 16 and 17 down on both       dark      all links down on both
+ * FAKE_NVML_SET changes single numbers of this story: "INDEX.NAME=VALUE" separated by
+ * blanks, such as "1.remap_pending=1 0.throttle=0x48"; the names stand in the calls of
+ * fact() below.  VALUE "no": NVML_ERROR_NOT_SUPPORTED. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef int nvmlReturn_t;
 typedef struct nvmlDevice_st {
@@ -49,7 +53,13 @@ typedef struct {
     nvmlValue_t value;
 } nvmlFieldValue_t;
 
-enum { INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, LINKS = 18 };
+enum {
+    INVALID_ARGUMENT = 2,
+    NOT_SUPPORTED = 3,
+    TIMEOUT = 10,
+    GPU_IS_LOST = 15,
+    LINKS = 18
+};
 
 static struct nvmlDevice_st devices[2] = { { 0 }, { 1 } };
 static const char *const bus[2] = { "00000000:00:06.0", "00000000:00:07.0" };
@@ -60,6 +70,44 @@ static int story(const char *name)
 
     return now && strcmp(now, name) == 0;
 }
+
+/* What FAKE_NVML_SET says of `name`, or what is usual; NOT_SUPPORTED where mute. */
+static nvmlReturn_t fact(nvmlDevice_t d, const char *name, unsigned long long usual,
+                         unsigned long long *out)
+{
+    const char *set = getenv("FAKE_NVML_SET");
+    char key[64];
+
+    snprintf(key, sizeof(key), "%d.%s=", d->index, name);
+    *out = usual;
+    for (const char *at = set ? strstr(set, key) : NULL; at; at = strstr(at + 1, key)) {
+        if (at > set && at[-1] != ' ')
+            continue;
+        at += strlen(key);
+        if (strncmp(at, "no", 2) == 0)
+            return NOT_SUPPORTED;
+        *out = strtoull(at, NULL, 0);
+        return 0;
+    }
+    return story("mute") ? NOT_SUPPORTED : 0;
+}
+
+static nvmlReturn_t number(nvmlDevice_t d, const char *name, unsigned int usual,
+                           unsigned int *out)
+{
+    unsigned long long v;
+    nvmlReturn_t status = fact(d, name, usual, &v);
+
+    *out = (unsigned int)v;
+    return status;
+}
+
+#define NUMBER(symbol, name, usual)                         \
+    nvmlReturn_t symbol(nvmlDevice_t d, unsigned int *out); \
+    nvmlReturn_t symbol(nvmlDevice_t d, unsigned int *out)  \
+    {                                                       \
+        return number(d, name, usual, out);                 \
+    }
 
 nvmlReturn_t nvmlInit_v2(void);
 nvmlReturn_t nvmlInit_v2(void)
@@ -77,6 +125,7 @@ const char *nvmlErrorString(nvmlReturn_t status);
 const char *nvmlErrorString(nvmlReturn_t status)
 {
     return status == 9    ? "Driver Not Loaded"
+           : status == 15 ? "GPU is lost"
            : status == 18 ? "Driver/library version mismatch"
                           : "Unknown Error";
 }
@@ -98,10 +147,13 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *n)
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *d);
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *d)
 {
+    unsigned long long lost;
+
     if (index > 1)
         return INVALID_ARGUMENT;
     *d = &devices[index];
-    return 0;
+    fact(*d, "lost", 0, &lost);
+    return lost ? GPU_IS_LOST : 0;
 }
 
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t d, char *name, unsigned int length);
@@ -230,17 +282,13 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t d, nvmlGpuFabricInfo_v2_t 
 nvmlReturn_t nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t d, unsigned int *gen);
 nvmlReturn_t nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t d, unsigned int *gen)
 {
-    (void)d;
-    *gen = 5;
-    return story("mute") ? NOT_SUPPORTED : 0;
+    return number(d, "pcie_gen_max", 5, gen);
 }
 
 nvmlReturn_t nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t d, unsigned int *width);
 nvmlReturn_t nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t d, unsigned int *width)
 {
-    (void)d;
-    *width = 0;
-    return story("mute") ? NOT_SUPPORTED : 0;
+    return number(d, "pcie_width", 0, width);
 }
 
 nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t d, unsigned int link, int *active);
@@ -288,4 +336,215 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t d, int n, nvmlFieldValue_t *f
         f[i].value.uiVal = 26562;
     }
     return 0;
+}
+
+/* --- what changes: tests set it -------------------------------------------------- */
+
+NUMBER(nvmlDeviceGetCurrPcieLinkGeneration, "pcie_gen", 5)
+NUMBER(nvmlDeviceGetGpuMaxPcieLinkGeneration, "pcie_gen_card", 5)
+NUMBER(nvmlDeviceGetMaxPcieLinkWidth, "pcie_width_max", 0)
+NUMBER(nvmlDeviceGetPcieReplayCounter, "pcie_replays", 0)
+NUMBER(nvmlDeviceGetPowerManagementLimit, "power_limit", 700000)
+NUMBER(nvmlDeviceGetPowerManagementDefaultLimit, "power_default", 700000)
+NUMBER(nvmlDeviceGetPowerUsage, "power", 650000)
+NUMBER(nvmlDeviceGetPersistenceMode, "persistence", 1)
+NUMBER(nvmlDeviceGetMemoryBusWidth, "bus_width", 6144)
+NUMBER(nvmlDeviceGetNumGpuCores, "cores", 132 * 128)
+NUMBER(nvmlDeviceGetRetiredPagesPendingStatus, "pages_pending", 0)
+
+nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t d, unsigned int *now,
+                                  unsigned int *next);
+nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t d, unsigned int *now, unsigned int *next)
+{
+    nvmlReturn_t status = number(d, "ecc", 1, now);
+
+    number(d, "ecc_pending", *now, next);
+    return status;
+}
+
+nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t d, int type, int counter,
+                                         unsigned long long *out);
+nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t d, int type, int counter,
+                                         unsigned long long *out)
+{
+    /* uncorrected 1, volatile 0; other counts must not be taken for these */
+    if (type != 1 || counter != 0) {
+        *out = 77;
+        return 0;
+    }
+    return fact(d, "ecc_uncorrected", 0, out);
+}
+
+nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t d, unsigned int *correctable,
+                                       unsigned int *uncorrectable,
+                                       unsigned int *pending, unsigned int *failed);
+nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t d, unsigned int *correctable,
+                                       unsigned int *uncorrectable,
+                                       unsigned int *pending, unsigned int *failed)
+{
+    number(d, "remap_correctable", 0, correctable);
+    number(d, "remap_uncorrectable", 0, uncorrectable);
+    number(d, "remap_pending", 0, pending);
+    return number(d, "remap_failed", 0, failed);
+}
+
+nvmlReturn_t nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t d,
+                                                       unsigned long long *out);
+nvmlReturn_t nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t d,
+                                                       unsigned long long *out)
+{
+    return fact(d, "throttle", 0, out);
+}
+
+typedef struct {
+    unsigned int gpu, memory;
+} nvmlUtilization_t;
+
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t d, nvmlUtilization_t *u);
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t d, nvmlUtilization_t *u)
+{
+    u->memory = 0;
+    return number(d, "busy", 99, &u->gpu);
+}
+
+/* Domains: 1 SM, 2 memory. */
+nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t d, int domain, unsigned int *out);
+nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t d, int domain, unsigned int *out)
+{
+    return number(d, domain == 1 ? "clock" : "memory_clock", domain == 1 ? 1755 : 3201,
+                  out);
+}
+
+nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t d, int domain, unsigned int *out);
+nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t d, int domain, unsigned int *out)
+{
+    return number(d, domain == 1 ? "clock_max" : "memory_clock_max",
+                  domain == 1 ? 1980 : 3201, out);
+}
+
+nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t d, int sensor, unsigned int *out);
+nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t d, int sensor, unsigned int *out)
+{
+    return sensor ? INVALID_ARGUMENT : number(d, "temperature", 60, out);
+}
+
+nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t d, int type,
+                                               unsigned int *out);
+nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t d, int type,
+                                               unsigned int *out)
+{
+    /* 0 shutdown, 1 slowdown */
+    return number(d, type == 1 ? "slowdown_at" : "shutdown_at", type == 1 ? 87 : 92,
+                  out);
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t d, unsigned int link,
+                                             int counter, unsigned long long *out);
+nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t d, unsigned int link,
+                                             int counter, unsigned long long *out)
+{
+    static const char *const names[] = { "link_replays", "link_recoveries",
+                                         "link_crc" };
+
+    *out = 0;
+    if (link >= LINKS || counter < 0 || counter > 2)
+        return INVALID_ARGUMENT;
+    return link == 7 ? fact(d, names[counter], 0, out) : story("mute") ? 3 : 0;
+}
+
+typedef struct {
+    unsigned int version;
+    unsigned long long total, reserved, free, used;
+} nvmlMemory_v2_t;
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t d, nvmlMemory_v2_t *m);
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t d, nvmlMemory_v2_t *m)
+{
+    if (m->version != (sizeof(*m) | 2U << 24))
+        return INVALID_ARGUMENT;
+    m->total = 143771ULL << 20;
+    m->reserved = 600ULL << 20;
+    m->free = 0;
+    return fact(d, "used", 0, &m->used);
+}
+
+typedef struct {
+    unsigned int pid;
+    unsigned long long usedGpuMemory;
+    unsigned int gpuInstanceId, computeInstanceId;
+} nvmlProcessInfo_t;
+
+/* A process that is there: the parent of the one that asks. */
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t d, unsigned int *n,
+                                                     nvmlProcessInfo_t *all);
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t d, unsigned int *n,
+                                                     nvmlProcessInfo_t *all)
+{
+    unsigned int count;
+    nvmlReturn_t status = number(d, "processes", 0, &count);
+
+    for (unsigned int i = 0; i < count && i < *n; i++)
+        all[i] = (nvmlProcessInfo_t){ (unsigned int)getppid(), 3ULL << 30, ~0U, ~0U };
+    *n = count;
+    return status;
+}
+
+nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version);
+nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
+{
+    *version = 13000;
+    return 0;
+}
+
+/* --- events: one Xid of each GPU that has one ---------------------------------------- */
+
+typedef struct nvmlEventSet_st {
+    int told[2];
+} * nvmlEventSet_t;
+typedef struct {
+    nvmlDevice_t device;
+    unsigned long long eventType, eventData;
+    unsigned int gpuInstanceId, computeInstanceId;
+} nvmlEventData_t;
+
+nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set);
+nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
+{
+    *set = calloc(1, sizeof(**set));
+    return 0;
+}
+
+nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set);
+nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set)
+{
+    free(set);
+    return 0;
+}
+
+nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t d, unsigned long long types,
+                                      nvmlEventSet_t set);
+nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t d, unsigned long long types,
+                                      nvmlEventSet_t set)
+{
+    (void)d;
+    (void)set;
+    return types != 8 ? INVALID_ARGUMENT : story("mute") ? NOT_SUPPORTED : 0;
+}
+
+nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *e,
+                                 unsigned int timeout_ms);
+nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *e,
+                                 unsigned int timeout_ms)
+{
+    unsigned long long xid;
+
+    (void)timeout_ms;
+    for (int i = 0; i < 2; i++) {
+        if (set->told[i] || fact(&devices[i], "xid", 0, &xid) || xid == 0)
+            continue;
+        set->told[i] = 1;
+        *e = (nvmlEventData_t){ &devices[i], 8, xid, ~0U, ~0U };
+        return 0;
+    }
+    return TIMEOUT;
 }
