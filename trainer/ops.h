@@ -202,6 +202,12 @@ struct ops {
 
     /* PCI bus id ("0000:18:00.0"), borrowed.  NULL entry or "": none. */
     const char *(*busid)(struct dev *d);
+
+    /* Host memory that the device reads and writes by itself; NULL entries: the device
+     * has no memory of its own.  transfer is queued; either end may be such memory. */
+    int (*pin)(struct dev *d, size_t bytes, void **out, struct err *err);
+    void (*unpin)(struct dev *d, void *p);
+    void (*transfer)(struct dev *d, void *dst, const void *src, size_t bytes);
 };
 
 extern const struct ops ops_cpu;

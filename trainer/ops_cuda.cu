@@ -317,6 +317,27 @@ static void cuda_copy(struct dev *d, void *dst, const void *src, size_t bytes)
               "copy");
 }
 
+static int cuda_pin(struct dev *d, size_t bytes, void **out, struct err *err)
+{
+    cudaError_t e = cudaMallocHost(out, bytes);
+
+    if (e == cudaSuccess)
+        return 0;
+    return err_set(err, ERR_SYSTEM, "GPU %d: %zu bytes of pinned host memory: %s",
+                   d->local, bytes, cudaGetErrorString(e));
+}
+
+static void cuda_unpin(struct dev *d, void *p)
+{
+    dev_check(d, cudaFreeHost(p), "unpin");
+}
+
+static void cuda_transfer(struct dev *d, void *dst, const void *src, size_t bytes)
+{
+    dev_check(d, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, dev_stream(d)),
+              "transfer");
+}
+
 /* --- the table ------------------------------------------------------------------------ */
 
 extern const struct ops ops_cuda;
@@ -369,6 +390,9 @@ __attribute__((visibility("default"))) const struct ops ops_cuda = {
     cuda_adamw,
     cuda_spread,
     cuda_busid,
+    cuda_pin,
+    cuda_unpin,
+    cuda_transfer,
 };
 
 } /* extern "C" */
