@@ -18,6 +18,9 @@ enum judgement {
     JUDGE_SAME,     /* text is the value (a version): equal on all of its kind */
     JUDGE_USUAL,    /* value is not below what more than half of its kind have */
     JUDGE_RATE,     /* value events in `seconds`, against `need` an hour */
+    JUDGE_PEERS,    /* a rate: not under the others of its kind, nor its own card */
+    JUDGE_BITS,     /* text is a hash: equal on all of its kind */
+    JUDGE_GPU,      /* what a driver says about a GPU: by name */
     JUDGE_TOLD,     /* no target: passes, and text is worth reading */
     JUDGE_BUSBW,    /* of a collective, against the computed target */
     JUDGE_LINK,     /* a link's rate, against its port */
@@ -26,7 +29,7 @@ enum judgement {
 
 struct check {
     const char *name;
-    const char *scope; /* "host", "rank", "group", "nic" */
+    const char *scope; /* "host", "rank", "gpu", "group", "nic" */
     enum level level;  /* run from this level on */
     int required;
     enum judgement judge;

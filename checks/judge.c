@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "checks/catalogue.h"
 #include "checks/judge_like.h"
+#include "checks/judge_peers.h"
 #include "checks/target.h"
 #include "topology/cost.h"
 #include "topology/place.h"
@@ -194,7 +195,7 @@ static void judge_busbw(const struct judge *j, const struct measures *all,
 
 static void judge_one(const struct judge *j, const struct measures *all,
                       const struct measure *m, struct known_target *last,
-                      struct likes *likes, struct verdict *v)
+                      struct likes *likes, struct peers *peers, struct verdict *v)
 {
     const struct check *c = catalogue_find(m->name);
 
@@ -219,6 +220,12 @@ static void judge_one(const struct judge *j, const struct measures *all,
         judge_usual(c, likes, m, v);
     } else if (c->judge == JUDGE_RATE) {
         judge_rate(c, m, v);
+    } else if (c->judge == JUDGE_PEERS) {
+        judge_rates(c, peers, m, v);
+    } else if (c->judge == JUDGE_BITS) {
+        judge_bits(c, all, m, v);
+    } else if (c->judge == JUDGE_GPU) {
+        judge_gpu(c, peers, m, v);
     } else if (c->judge == JUDGE_TOLD) {
         v->reason = xstrdup(m->text);
     } else {
@@ -262,6 +269,7 @@ void judge_all(const struct judge *j, const struct measures *m, struct verdicts 
     struct ref *sorted = xcalloc((size_t)m->n, sizeof(*sorted));
     struct likes *likes = likes_new(m);
     struct known_target last = { 0 };
+    struct peers peers = { .all = m };
 
     for (int i = 0; i < m->n; i++)
         sorted[i].m = &m->item[i];
@@ -276,7 +284,7 @@ void judge_all(const struct judge *j, const struct measures *m, struct verdicts 
         snprintf(v.object, sizeof(v.object), "%s", one->object);
         snprintf(v.node, sizeof(v.node), "%s", one->node);
         snprintf(v.unit, sizeof(v.unit), "%s", one->unit);
-        judge_one(j, m, one, &last, likes, &v);
+        judge_one(j, m, one, &last, likes, &peers, &v);
         verdicts_add(out, &v);
     }
     likes_free(likes);

@@ -121,7 +121,8 @@ static int open_all(struct probe *p, struct err *err)
     log_set_level(p->self->rank > 0 ? LOG_WARN : LOG_INFO);
     if (recipe_layout(&p->recipe, p->self->world, &p->shard, &p->replicate,
                       &accumulation, err) ||
-        find_ops(p, err) || b->ops->open(&p->dev, p->self->local_rank, 1, err))
+        find_ops(p, err) || probe_gpu_before(p, err) ||
+        b->ops->open(&p->dev, p->self->local_rank, 1, err))
         return -1;
     b->dev = p->dev;
     p->recipe.parallelism.data_parallel_shard_degree = p->shard;
@@ -148,7 +149,12 @@ static int open_buffers(struct probe *p, struct err *err)
 static int measure_all(struct probe *p, struct err *err)
 {
     probe_host(p);
-    return open_buffers(p, err) || probe_clock(p, err) || probe_groups(p, err) ? -1 : 0;
+    probe_gpu_mine(p);
+    if (probe_work(p, err) || open_buffers(p, err) || probe_clock(p, err) ||
+        probe_groups(p, err))
+        return -1;
+    probe_gpu_after(p);
+    return 0;
 }
 
 static void close_all(struct probe *p)

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "checks/host.h"
 #include "checks/measure.h"
+#include "checks/replay_smi.h"
 #include "recipes/yaml.h"
 
 enum { MAX_BYTES = 256 << 20 };
@@ -111,6 +112,18 @@ static int add_lines(char *text, const char *path, size_t format, struct measure
     return 0;
 }
 
+static int add_smi(const char *text, const char *path, struct measures *out,
+                   struct err *err)
+{
+    struct smi s = { 0 };
+    int rc = smi_read(&s, text, path, err);
+
+    if (rc == 0)
+        smi_measure(&s, out);
+    smi_release(&s);
+    return rc;
+}
+
 static int add_text(char *text, const char *path, struct measures *out, struct err *err)
 {
     double soft, hard;
@@ -121,13 +134,17 @@ static int add_text(char *text, const char *path, struct measures *out, struct e
             *out->item[i].node = '\0'; /* the file names no machine */
         return 0;
     }
+    if (smi_fits(text))
+        return add_smi(text, path, out, err);
     for (size_t i = 0; i < ARRAY_LEN(formats); i++)
         if (formats[i].fits(text))
             return add_lines(text, path, i, out, err);
-    return err_set(err, ERR_USAGE,
-                   "%s: no recording that --replay knows: events of a check "
-                   "(events.jsonl), a table of rails, or /proc/PID/limits",
-                   path);
+    return err_set(
+        err, ERR_USAGE,
+        "%s: no recording that --replay knows: events of a check "
+        "(events.jsonl), a table of rails, /proc/PID/limits, or what nvidia-smi "
+        "printed (-q, -L, --query-gpu with a header)",
+        path);
 }
 
 int replay_load(const char *path, struct measures *out, struct err *err)

@@ -3,6 +3,7 @@
  * Told apart by their content:
  *   events of a run      one JSON object a line, "event":"measure" (events.jsonl)
  *   rails                node, NIC, measured Gb/s, port Gb/s; '#' comments (D04)
+ *   nvidia-smi           -q, -L, or --query-gpu as CSV or TSV (replay_smi.h; D06-D08)
  *   limits               /proc/PID/limits of a task (C07) */
 #ifndef CHECKS_REPLAY_H
 #define CHECKS_REPLAY_H

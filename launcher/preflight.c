@@ -131,6 +131,16 @@ static int sums_in_switch(void)
     return !str_eq(getenv("NCCL_NVLS_ENABLE"), "0");
 }
 
+static void add_missing(const struct preflight *q, const struct measures *m,
+                        const char *why, struct verdicts *out)
+{
+    static const char *const scopes[] = { "host", "rank", "group", "gpu" };
+    size_t n = ARRAY_LEN(scopes) - !q->placement->on_gpus;
+
+    for (size_t i = 0; i < n; i++)
+        judge_missing(m, scopes[i], q->level, why, out);
+}
+
 static int judge_run(const struct preflight *q, const struct run_result *r,
                      const struct measures *m, struct verdicts *out, struct err *err)
 {
@@ -143,14 +153,12 @@ static int judge_run(const struct preflight *q, const struct run_result *r,
         return err_set(err, ERR_FAILED, "the check was stopped: %s", r->reason);
     judge_all(&j, m, out);
     if (r->status == 0) {
-        judge_missing(m, "host", q->level, "the probe did not report it", out);
-        judge_missing(m, "group", q->level, "the probe did not report it", out);
+        add_missing(q, m, "the probe did not report it", out);
         return 0;
     }
     add_failure(q, r, out);
     add_blamed(q, r, out);
-    judge_missing(m, "host", q->level, "the probe ended before", out);
-    judge_missing(m, "group", q->level, "the probe ended before", out);
+    add_missing(q, m, "the probe ended before", out);
     return 0;
 }
 

@@ -208,6 +208,10 @@ const struct field fields[] = {
     { AT(debug.moe_record), FIELD_TEXT, .def = "",
       .doc = "file for the rows of each expert in every step, relative to the run; "
              "empty: none" },
+    { AT(debug.check_fault), FIELD_TEXT, .def = "",
+      .doc = "a fault that `muster check` must find, for tests: 'wrong RANK', 'flaky "
+             "RANK' "
+             "or 'slow RANK'; empty: none" },
 
     { AT(scale.rungs), FIELD_INTS, RANGE(1, 65536),
       .doc = "ranks, from small to large" },

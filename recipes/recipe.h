@@ -123,8 +123,9 @@ struct recipe {
     } checks;
     struct {
         enum routing_kind moe_routing;
-        char *moe_counts; /* replay: the recording; "": none */
-        char *moe_record; /* where to write one, relative to the run; "": nowhere */
+        char *moe_counts;  /* replay: the recording; "": none */
+        char *check_fault; /* "KIND RANK", checks/work.h; "": none */
+        char *moe_record;  /* where to write one, relative to the run; "": nowhere */
     } debug;
     struct {
         struct intlist rungs;

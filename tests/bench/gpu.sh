@@ -19,6 +19,10 @@
 #           (none gather gather,norm), in turn, ROUNDS times (2), at each of LAYERS
 #   topo    (written, not yet run on a GPU) this machine as NCCL's file, given to NCCL for two
 #           ranks; what NCCL then dumps is read back and must name the same GPUs and links
+#   check   (written, not yet run on a GPU) muster check at level standard and full on RANKS
+#           GPUs with the 30B-A3B shapes: its table and the time it took; then a device that
+#           computes wrong values, one that contradicts itself and a slow one, by
+#           debug.check_fault, at level quick or standard: the rows that tell
 # O: build folder (build; `make all bench` first).  AC: none selective full (none).
 # ROUTING: natural balanced skewed, or a recording to replay (RECORD where there is one,
 # else natural).  RECORD: tests/bench/routing.safetensors.  PYTHON: one with PyTorch.
@@ -402,9 +406,33 @@ topo()
     echo "topo: NCCL read muster's file ($(grep -c '<gpu' "$work/own.xml") GPUs) and its dump comes back equal"
 }
 
+# one_check LEVEL [SET] - prints the table; its status and time last
+one_check()
+{
+    begun=$(date +%s%N)
+    "$O/bin/muster" check "$work/recipe.yaml" --gpus "$RANKS" --level "$1" --set "debug.check_fault=${2:-}" >"$work/check" 2>&1
+    status=$?
+    cat "$work/check"
+    echo "check --level $1${2:+, $2}: status $status, $((($(date +%s%N) - begun) / 1000000)) ms"
+}
+
+check()
+{
+    export MUSTER_HOME="$work/home"
+    recipe 8 1 "$work/none/*.bin" >"$work/recipe.yaml"
+    for level in ${LEVELS:-standard full}; do
+        one_check "$level"
+        grep -q '^[a-z]* .*gemm ' "$work/check" || fail "no rate of a product was measured at level $level"
+    done
+    one_check quick 'wrong 1' | grep 'gemm_bits\|exclude\|^check'
+    one_check quick 'flaky 1' | grep 'gemm_bits\|exclude\|^check'
+    one_check standard 'slow 1' | grep 'gemm \|memory_b\|exclude\|^check'
+    unset MUSTER_HOME
+}
+
 for part; do
     case $part in
-    ops | record | layers | grads | curve | profile | oom | bits | early | topo) "$part" ;;
+    ops | record | layers | grads | curve | profile | oom | bits | early | topo | check) "$part" ;;
     *) fail "no part $part: the head of $0 names them" ;;
     esac
 done
