@@ -26,8 +26,8 @@ static void give_up(void)
     struct js *o = js_object();
     char text[256];
 
-    snprintf(text, sizeof(text), "%s did not end within %d s: it was given up",
-             watch.what, watch.ms / 1000);
+    snprintf(text, sizeof(text), "%s did not end within %.1f s: it was given up",
+             watch.what, watch.ms / 1e3);
     dprintf(STDERR_FILENO, "muster-probe: %s\n", text);
     js_put_int(o, "code", ERR_TIMEOUT);
     js_put_str(o, "text", text);

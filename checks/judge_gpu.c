@@ -60,6 +60,12 @@ static const struct {
     { 0x100, GRADE_INFO, "display clocks" },
 };
 
+/* A recording may hold any number; what is no mask is an unknown reason. */
+static uint64_t mask_of(double v)
+{
+    return v >= 0 && v < 9e15 ? (uint64_t)v : UINT64_C(1) << 63;
+}
+
 static enum grade name_reasons(uint64_t mask, struct str *text)
 {
     enum grade worst = GRADE_GOOD;
@@ -90,7 +96,7 @@ static int is_slower(struct peers *p, const struct measure *m)
 static void judge_throttle(const struct check *c, struct peers *p,
                            const struct measure *m, struct verdict *v)
 {
-    uint64_t mask = (uint64_t)m->value;
+    uint64_t mask = mask_of(m->value);
     struct str text = STR_INIT;
     enum grade worst = name_reasons(mask, &text);
 
@@ -184,13 +190,26 @@ static void judge_links(const struct check *c, struct peers *p, const struct mea
                           m->text ? ": " : "", m->text ? m->text : "", c->cure);
 }
 
+/* One is too many; a card that does not count them (Blackwell's NVLinks) blocks nobody. */
+static void judge_errors(const struct check *c, struct peers *p,
+                         const struct measure *m, struct verdict *v)
+{
+    (void)p;
+    v->expected = 0;
+    if (m->value == 0)
+        return;
+    v->result = VERDICT_FAIL;
+    v->reason = xasprintf("%.0f %s in %.1f s; %s", m->value,
+                          m->text ? m->text : m->unit, m->seconds, c->cure);
+}
+
 /* --- clock and temperature -------------------------------------------------------------- */
 
 static void judge_clock(const struct check *c, struct peers *p, const struct measure *m,
                         struct verdict *v)
 {
     const struct measure *why = of_same(p->all, m, "gpu_throttle");
-    int capped = why && (uint64_t)why->value & ~(uint64_t)REASON_IDLE;
+    int capped = why && (mask_of(why->value) & ~(uint64_t)REASON_IDLE) != 0;
 
     v->expected = NAN;
     if (!is_busy(m)) {
@@ -237,7 +256,8 @@ void judge_gpu(const struct check *c, struct peers *p, const struct measure *m,
         void (*judge)(const struct check *, struct peers *, const struct measure *,
                       struct verdict *);
     } all[] = {
-        { "gpu_nvlinks", judge_links },     { "gpu_throttle", judge_throttle },
+        { "gpu_nvlinks", judge_links },     { "gpu_nvlink_errors", judge_errors },
+        { "gpu_ecc_new", judge_errors },    { "gpu_throttle", judge_throttle },
         { "gpu_pcie_gen", judge_pcie_gen }, { "gpu_pcie_width", judge_pcie_width },
         { "gpu_clock", judge_clock },       { "gpu_temperature", judge_temperature },
     };

@@ -196,7 +196,7 @@ static int add_row(struct smi *s, struct query *q, char *line, const char *where
                        number, n, q->n);
     for (int i = 0; i < n; i++)
         if (q->column[i] >= 0 && str_eq(columns[q->column[i]].column, "index") &&
-            value_of(cell[i]) >= 0)
+            value_of(cell[i]) >= 0 && value_of(cell[i]) < 1024)
             index = (int)value_of(cell[i]);
     index = gpu_of_index(s, index);
     for (int i = 0; i < n; i++)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -31,7 +32,7 @@ static const double own_flops = 2e10; /* smaller products measure the launch */
 
 int work_fault_of(const char *text, int rank, enum work_fault *out, struct err *err)
 {
-    static const char *const kinds[] = { "", "wrong ", "flaky ", "slow " };
+    static const char *const kinds[] = { "", "wrong ", "flaky ", "slow ", "stuck " };
 
     *out = WORK_SOUND;
     if (*text == '\0')
@@ -51,7 +52,8 @@ int work_fault_of(const char *text, int rank, enum work_fault *out, struct err *
     }
     return err_set(
         err, ERR_USAGE,
-        "debug.check_fault: '%s' is not 'wrong', 'flaky' or 'slow' and a rank", text);
+        "debug.check_fault: '%s' is not 'wrong', 'flaky', 'slow' or 'stuck' and a rank",
+        text);
 }
 
 /* --- shapes ------------------------------------------------------------------------ */
@@ -346,6 +348,8 @@ static uint64_t hash_round(struct device_work *w, char *host, int round)
     int wrong = w->fault == WORK_WRONG || (w->fault == WORK_FLAKY && round % 2);
     uint64_t h = 0;
 
+    while (w->fault == WORK_STUCK)
+        pause();
     work_dense(w);
     if (wrong) /* a value of the product, on the device */
         w->ops->copy(w->dev, (char *)w->out + 8 * el, w->out, el);

@@ -111,6 +111,13 @@ check_fault()
     [[ $(verdict gemm 'rank 0') = pass:* ]]
 }
 
+@test "check: a rank whose device hangs is given up and named" {
+    recipe
+    MUSTER_CHECK_STEP_MS=1500 check_fault 'stuck 1' 2
+    [[ $(verdict probe '') = 'fail: '*'rank 1: 3 products to compare did not end within 1.5 s'* ]]
+    [[ $(verdict memlock '') = pass:* ]]
+}
+
 @test "check: --replay of what nvidia-smi printed (A10, A12, D06-D08)" {
     run muster check --replay "$SRC/tests/cases/d06_throttle.tsv"
     status 1

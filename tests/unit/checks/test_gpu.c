@@ -336,11 +336,14 @@ static void test_counters_are_rates(void **state)
     gpu_measure_over(&before, &after, 10, "n1", &m);
     after.index = 2;
     after.fact[GPU_LINK_CRC] += 900;
-    after.fact[GPU_ECC_UNCORRECTED] = NAN;
+    after.fact[GPU_ECC_UNCORRECTED] = after.fact[GPU_LINK_REPLAYS] = NAN;
     gpu_measure_over(&before, &after, 10, "n1", &m);
     judge_all(&plain, &m, &v);
     expect(&v, "gpu_nvlink_errors", "n1 gpu 0", VERDICT_PASS, 0, "");
     expect(&v, "gpu_nvlink_errors", "n1 gpu 1", VERDICT_FAIL, 0, "recoveries");
+    expect(&v, "gpu_nvlink_errors", "n1 gpu 2", VERDICT_UNMEASURED, 0,
+           "does not count");
+    assert_false(find(&v, "gpu_nvlink_errors", "n1 gpu 2")->required);
     expect(&v, "gpu_nvlink_crc", "n1 gpu 1", VERDICT_PASS, 0, "checksum"); /* 90/s */
     expect(&v, "gpu_nvlink_crc", "n1 gpu 2", VERDICT_PASS, 1, "checksum"); /* 180/s */
     expect(&v, "gpu_pcie_replays", "n1 gpu 1", VERDICT_PASS, 1, "PCIe replays");
