@@ -210,8 +210,8 @@ const struct field fields[] = {
              "empty: none" },
     { AT(debug.check_fault), FIELD_TEXT, .def = "",
       .doc = "a fault that `muster check` must find, for tests: 'wrong RANK', 'flaky "
-             "RANK' "
-             "or 'slow RANK'; empty: none" },
+             "RANK', "
+             "'slow RANK' or 'stuck RANK'; empty: none" },
 
     { AT(scale.rungs), FIELD_INTS, RANGE(1, 65536),
       .doc = "ranks, from small to large" },
