@@ -301,9 +301,9 @@ static void measure_interface(const struct host *h, struct measures *out)
 void host_measure(const struct host *h, struct measures *out)
 {
     static void (*const parts[])(const struct host *, struct measures *) = {
-        measure_limits,    measure_shm,          measure_disk,     measure_memory,
-        measure_resolve,   measure_interface,    measure_governor, measure_hugepages,
-        measure_leftovers, host_measure_versions
+        measure_limits,    measure_shm,         measure_disk,     measure_memory,
+        measure_resolve,   measure_interface,   measure_governor, measure_hugepages,
+        measure_leftovers, host_measure_kernel, host_measure_acs, host_measure_versions
     };
 
     for (size_t i = 0; i < ARRAY_LEN(parts); i++)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct measures;
+struct topology;
 
 struct host {
     const char *root; /* "" live; a recorded tree for tests */
@@ -17,10 +18,11 @@ struct host {
     int64_t memory_need; /* bytes all ranks here will take of the host; -1 unknown */
     int64_t disk_need;   /* bytes of checkpoints; 0 none are written */
     const char *disk_dir;
-    const char *collectives; /* the library's version; NULL unknown */
+    const struct topology *topology; /* of this machine, from sysfs; NULL unknown */
+    const char *collectives;         /* the library's version; NULL unknown */
 };
 
-/* Every host check of the catalogue but "clock", one measure each (shm_stale and
+/* Every host check of the catalogue but "clock" and "load", one measure each (shm_stale and
  * leftovers name what they found). */
 void host_measure(const struct host *h, struct measures *out);
 
@@ -46,6 +48,14 @@ struct str;
 int host_stale_segments(const char *root, const char *dir, struct str *text);
 /* muster-train and muster-probe whose parent is gone (they fell to process 1). */
 int host_leftovers(const char *root, struct str *text);
+
+/* host_kernel.c: clocksource, numa_balancing, oom_kills, iommu. */
+void host_measure_kernel(const struct host *h, struct measures *out);
+
+/* host_acs.c: switch ports above GPUs that send traffic between devices over the CPU. */
+void host_measure_acs(const struct host *h, struct measures *out);
+/* From the n bytes of configuration space that could be read: 1, 0; -1 too few. */
+int host_acs_redirects(const unsigned char *config, size_t n);
 
 /* host_version.c: version_* of the catalogue, each the text of a measure of value 0. */
 void host_measure_versions(const struct host *h, struct measures *out);

@@ -1,12 +1,16 @@
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "checks/host.h"
+#include "checks/host_load.h"
 #include "checks/measure.h"
 #include "checks/probe.h"
+#include "topology/source.h"
+#include "topology/topology.h"
 #include "trainer/coll.h"
 #include "trainer/memplan.h"
 #include "trainer/ops.h"
@@ -22,6 +26,16 @@ static int64_t memory_need(const struct probe *p)
         return -1;
     memplan_make(&p->recipe, p->bench.ops, p->shard, -1, &plan);
     return (plan.arena_bytes + plan.outside_bytes) * p->self->local_world;
+}
+
+static const double load_s = 0.2;
+
+static void sleep_until(double wall_s)
+{
+    double left = wall_s - clock_wall_s();
+
+    if (left > 0 && left <= load_s) /* the clock may have been set */
+        usleep((useconds_t)(left * 1e6));
 }
 
 void probe_host(struct probe *p)
@@ -41,13 +55,25 @@ void probe_host(struct probe *p)
         .disk_dir = r->checkpoint.folder,
         .collectives = p->bench.coll->version(),
     };
+    struct host_load before, after;
     struct measures l = { 0 };
+    struct topology *t = NULL;
+    double start = clock_wall_s();
 
     if (p->self->local_rank != 0)
         return;
+    host_load_look("", &before);
+    topology_from_sysfs("", &t, NULL);
+    h.topology = t;
     h.machines = wireup_machines(p->wireup);
     host_measure(&h, &l);
+    sleep_until(start + load_s);
+    host_load_look("", &after);
+    host_measure_load(&before, &after, h.name, &l);
     probe_send(&l);
+    host_load_release(&before);
+    host_load_release(&after);
+    topology_free(t);
 }
 
 /* Wall clocks, read right after a barrier. */
