@@ -77,7 +77,7 @@ static void test_d06_throttle(void **state)
     judge_file("tests/cases/d06_throttle.tsv", &v);
     assert_int_equal(v.n, ARRAY_LEN(want));
     for (int i = 0; i < v.n; i++) {
-        char object[16];
+        char object[32];
 
         snprintf(object, sizeof(object), "gpu %d", i);
         expect(&v, "gpu_throttle", object, want[i].result, want[i].warn,
@@ -378,7 +378,7 @@ static void judge_gemm(const double *rate, int n, const char *device, double car
     struct measures m = { 0 };
 
     for (int i = 0; i < n; i++) {
-        char object[16];
+        char object[32];
         struct measure *one;
 
         snprintf(object, sizeof(object), "n%d gpu 0", i);
@@ -434,7 +434,7 @@ static void vote(const char *bits, const char *models, int flaky, struct verdict
     struct measures m = { 0 };
 
     for (int i = 0; bits[i]; i++) {
-        char object[16];
+        char object[32];
         struct measure *one;
 
         snprintf(object, sizeof(object), "%d", i);
