@@ -120,25 +120,34 @@ static int same_bits(const struct measure *a, const struct measure *b)
     return str_eq(a->text ? a->text : "", b->text ? b->text : "");
 }
 
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 /* Those of its kind that do not contradict themselves: how many, how many have the same
  * as m, and the largest number that have the same. */
 static void count_alike(const struct measures *all, const struct measure *m, int *total,
                         int *with_me, int *most)
 {
+    const char **text = xcalloc((size_t)all->n, sizeof(*text));
+    int run = 0;
+
     *total = *with_me = *most = 0;
     for (int i = 0; i < all->n; i++) {
         const struct measure *one = &all->item[i];
-        int n = 0;
 
         if (!is_like(m, one) || one->value != 0)
             continue;
-        ++*total;
+        text[(*total)++] = one->text ? one->text : "";
         *with_me += same_bits(m, one);
-        for (int k = 0; k < all->n; k++)
-            n += is_like(m, &all->item[k]) && all->item[k].value == 0 &&
-                 same_bits(one, &all->item[k]);
-        *most = n > *most ? n : *most;
     }
+    qsort(text, (size_t)*total, sizeof(*text), by_text);
+    for (int i = 0; i < *total; i++) {
+        run = i > 0 && str_eq(text[i], text[i - 1]) ? run + 1 : 1;
+        *most = run > *most ? run : *most;
+    }
+    free(text);
 }
 
 void judge_bits(const struct check *c, const struct measures *all,
