@@ -132,7 +132,7 @@ static void put_all_configs(int bits)
 
     for (size_t i = 0; i < ARRAY_LEN(slots); i++)
         for (int port = 1; port <= 4; port++) {
-            char busid[20];
+            char busid[32];
 
             snprintf(busid, sizeof(busid), "0000:%s:0%d.0", slots[i], port);
             put_config(busid, bits);
