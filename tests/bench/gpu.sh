@@ -17,6 +17,8 @@
 #           files bit for bit; twice without it; what it costs
 #   early   tokens/s and exposed communication with each value of MUSTER_EARLY in VARIANTS
 #           (none gather gather,norm), in turn, ROUNDS times (2), at each of LAYERS
+#   env     a PyTorch program that knows nothing of muster, under muster launch: env:// with
+#           NCCL, then with gloo, over RANKS GPUs
 #   topo    (written, not yet run on a GPU) this machine as NCCL's file, given to NCCL for two
 #           ranks; what NCCL then dumps is read back and must name the same GPUs and links
 #   check   (written, not yet run on a GPU) muster check at level standard and full on RANKS
@@ -371,6 +373,25 @@ early()
     done
 }
 
+# env_met BACKEND RANKS - all of them met and summed
+env_met()
+{
+    TORCH_BACKEND=$1 MUSTER_HOME=$work/home OMP_NUM_THREADS=1 timeout 200 \
+        "$O/bin/muster" launch --gpus "$2" -- "$PYTHON" tests/cli/torch_env.py >"$work/env" 2>&1 ||
+        { tail -n 20 "$work/env"; fail "env:// with $1 failed"; }
+    n=$(grep -c "of $2 sum $(($2 * ($2 + 1) / 2)) hosts 1\$" "$work/env")
+    [ "$n" -eq "$2" ] || { cat "$work/env"; fail "env:// with $1: $n of $2 ranks met"; }
+    echo "env: $2 ranks met with $1"
+}
+
+env_url()
+{
+    env_met nccl "$RANKS"
+    uuids=$(sed -n 's/.*rank [0-9]* on \(.*\)$/\1/p' "$work/env" | sort -u | wc -l)
+    [ "$uuids" -eq "$RANKS" ] || fail "env:// with nccl: $uuids different GPUs for $RANKS ranks"
+    env_met gloo "$RANKS"
+}
+
 # GPUs, where they hang and their NVLinks, of a topology in JSON: what NCCL must not change.
 devices()
 {
@@ -433,6 +454,7 @@ check()
 for part; do
     case $part in
     ops | record | layers | grads | curve | profile | oom | bits | early | topo | check) "$part" ;;
+    env) env_url ;;
     *) fail "no part $part: the head of $0 names them" ;;
     esac
 done
