@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "checks/ifname.h"
 #include "checks/measure.h"
+#include "checks/nic.h"
 
 enum {
     NCCL_SEGMENT = 9637888,
@@ -303,7 +304,8 @@ void host_measure(const struct host *h, struct measures *out)
     static void (*const parts[])(const struct host *, struct measures *) = {
         measure_limits,    measure_shm,         measure_disk,     measure_memory,
         measure_resolve,   measure_interface,   measure_governor, measure_hugepages,
-        measure_leftovers, host_measure_kernel, host_measure_acs, host_measure_versions
+        measure_leftovers, host_measure_kernel, host_measure_acs, host_measure_versions,
+        nic_measure,       nic_measure_gdr
     };
 
     for (size_t i = 0; i < ARRAY_LEN(parts); i++)

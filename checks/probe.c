@@ -148,12 +148,14 @@ static int open_buffers(struct probe *p, struct err *err)
 
 static int measure_all(struct probe *p, struct err *err)
 {
+    probe_nic_before(p);
     probe_host(p);
     probe_gpu_mine(p);
     if (probe_work(p, err) || open_buffers(p, err) || probe_clock(p, err) ||
         probe_groups(p, err))
         return -1;
     probe_gpu_after(p);
+    probe_nic_after(p);
     return 0;
 }
 
@@ -199,8 +201,10 @@ int main(int argc, char **argv)
     argp_err_exit_status = ERR_USAGE;
     argp_parse(&argp, argc, argv, 0, NULL, &o);
     log_set_prefix("muster-probe");
-    if (open_all(&p, &err) || measure_all(&p, &err))
+    if (open_all(&p, &err) || measure_all(&p, &err)) {
+        probe_nic_after(&p); /* what failed may have been a link */
         return fail(&err);
+    }
     heartbeat_send("done", NULL);
     close_all(&p);
     heartbeat_close();

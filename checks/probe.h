@@ -11,6 +11,7 @@ struct coll;
 struct dev;
 struct measures;
 struct probe_gpu;
+struct probe_nic;
 struct wireup;
 struct wireup_self;
 
@@ -31,6 +32,7 @@ struct probe {
     struct bench bench; /* its group changes */
     struct units units;
     struct probe_gpu *gpu; /* what NVML showed; NULL: nothing is asked of it */
+    struct probe_nic *nic; /* counters at the start; NULL: another rank reads them */
 };
 
 /* Report them ("measure" events), and release. */
@@ -51,6 +53,11 @@ void probe_gpu_after(struct probe *p);
 /* What the card reports it can do; NaN unknown. */
 struct gpu_state;
 const struct gpu_state *probe_gpu_state(const struct probe *p); /* NULL: unknown */
+
+/* probe_nic.c: error counters of this machine's NICs (its first rank), over the whole check;
+ * the end is reported on a failing way out, too, and only once. */
+void probe_nic_before(struct probe *p);
+void probe_nic_after(struct probe *p);
 
 /* probe_work.c: this rank's device at the recipe's own products, beside all others. */
 int probe_work(struct probe *p, struct err *err);

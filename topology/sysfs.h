@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "topology/nearest.h"
+#include "topology/pcie.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -42,6 +43,10 @@ int sysfs_value(const struct sysfs *s, const char *key, char *out, size_t n,
 int pci_path_of(const struct sysfs *s, const char *link, struct pci_path *out);
 /* One direction from the device to the host: the narrowest step; -1 unknown. */
 double pci_rate(const struct sysfs *s, const struct pci_path *p);
+/* The link above p->at[i]: what both its ends can, and what it does.  A switch is two
+ * devices on the path, a port above and one below, without a link between them. */
+struct pcie_link sysfs_link_above(const struct sysfs *s, const struct pci_path *p,
+                                  int i);
 
 /* Add what is there. */
 void sysfs_add_gpus(const struct sysfs *s, struct node *n);

@@ -29,9 +29,8 @@ static int lesser(int a, int b)
     return a > 0 && b > 0 ? (a < b ? a : b) : a > 0 ? a : b;
 }
 
-/* The link above at[i]: what both its ends can, and what it does. */
-static struct pcie_link link_above(const struct sysfs *s, const struct pci_path *p,
-                                   int i)
+struct pcie_link sysfs_link_above(const struct sysfs *s, const struct pci_path *p,
+                                  int i)
 {
     const char *dev = p->at[i], *up = i ? p->at[i - 1] : NULL;
 
@@ -52,7 +51,7 @@ static void inspect_path(const struct sysfs *s, struct topology *t, const char *
                          const struct pci_path *p)
 {
     for (int i = p->n - 3; i > 0; i -= 2) {
-        struct pcie_link l = link_above(s, p, i);
+        struct pcie_link l = sysfs_link_above(s, p, i);
         char object[96];
 
         snprintf(object, sizeof(object), "%.60s %s", node, p->at[i]);
@@ -79,7 +78,7 @@ void sysfs_inspect_pcie(const struct sysfs *s, struct topology *t, const struct 
         gpu[i] = (struct pcie_link){ -1, -1, -1, -1, -1 };
         if (find_path(s, n->gpus[i].busid, &p) < 0)
             continue;
-        gpu[i] = link_above(s, &p, p.n - 1);
+        gpu[i] = sysfs_link_above(s, &p, p.n - 1);
         gpu[i].gen = -1; /* it saves power while it idles */
         inspect_path(s, t, n->name, &p);
     }
@@ -93,7 +92,7 @@ void sysfs_inspect_pcie(const struct sysfs *s, struct topology *t, const struct 
         if (n->nics[i].kind != NIC_COMPUTE || find_path(s, n->nics[i].busid, &p) < 0)
             continue;
         inspect_path(s, t, n->name, &p);
-        l = link_above(s, &p, p.n - 1);
+        l = sysfs_link_above(s, &p, p.n - 1);
         inspect_nic_object(n, &n->nics[i], object);
         pcie_inspect(t, object, n->nics[i].busid, &l, -1);
     }
