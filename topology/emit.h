@@ -23,7 +23,8 @@ int topology_emit_slurmyaml(const struct topology *t, FILE *fp, struct err *err)
 /* NCCL's topology file (NCCL_TOPO_FILE) of one node, as graph/xml.cc of NCCL 2.30 reads
  * it: no prolog, one blank between attributes, at most 16 of them, 640 children, texts
  * below 255 bytes.  What is unknown is left out, and NCCL looks for itself: `rank` of a
- * GPU, `dev`, `maxconn` and `latency` of a network always are.  Needs the PCI tree
+ * GPU, `dev`, `maxconn` and `latency` of a network always are; but each device has
+ * class, link_speed and link_width ("" and 0 unknown), which NCCL insists on.  Needs the PCI tree
  * (node.pcis) of every GPU: sysfs and ncclxml know it.  ERR_USAGE for several nodes. */
 int topology_emit_ncclxml(const struct topology *t, FILE *fp, struct err *err);
 

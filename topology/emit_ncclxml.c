@@ -34,6 +34,14 @@ static void put_text(struct page *p, const char *name, const char *text)
         str_addf(&p->text, " %s=\"%s\"", name, text);
 }
 
+/* NCCL refuses a file in which a device has no such attribute ("Attribute link_width of
+ * node pci not found", getters of graph/xml.h); empty and 0 are its own words for what
+ * sysfs does not tell, and it then takes 16 lanes and its default rate. */
+static void put_needed(struct page *p, const char *name, const char *text)
+{
+    str_addf(&p->text, " %s=\"%s\"", name, strpbrk(text, "\"<>&\n\t") ? "" : text);
+}
+
 static void put_int(struct page *p, const char *name, long value)
 {
     if (value >= 0)
@@ -172,13 +180,13 @@ static void put_pci(struct page *p, int depth, int i)
 
     begin(p, depth, "pci");
     put_text(p, "busid", d->busid);
-    put_text(p, "class", d->class);
+    put_needed(p, "class", d->class);
     put_text(p, "vendor", d->vendor);
     put_text(p, "device", d->device);
     put_text(p, "subsystem_vendor", d->subsystem_vendor);
     put_text(p, "subsystem_device", d->subsystem_device);
-    put_text(p, "link_speed", d->link_speed);
-    put_int(p, "link_width", d->link_width);
+    put_needed(p, "link_speed", d->link_speed);
+    put_int(p, "link_width", d->link_width > 0 ? d->link_width : 0);
     str_adds(&p->text, inside ? ">\n" : "/>\n");
     if (g)
         put_gpu(p, depth + 1, g);
