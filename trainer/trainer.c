@@ -164,8 +164,9 @@ static void set_early(struct trainer *t)
 {
     const char *words = getenv("MUSTER_EARLY");
 
-    t->early_gather = words && strstr(words, "gather") && t->units.shard > 1;
-    t->early_norm = words && strstr(words, "norm") && !t->replica && !t->units.tied;
+    words = words ? words : "gather,norm";
+    t->early_gather = strstr(words, "gather") && t->units.shard > 1;
+    t->early_norm = strstr(words, "norm") && !t->replica && !t->units.tied;
 }
 
 static int open_memory(struct trainer *t, struct err *err)

@@ -47,7 +47,8 @@ struct trainer {
     struct coll *world, *gather, *reduce,
         *replica; /* last three: NULL for groups of 1 */
     /* MUSTER_EARLY, words: `gather` begins the next step's first gathers while AdamW
-     * still runs, `norm` sums squares while the last reductions run.  Without it neither. */
+     * still runs, `norm` sums squares while the last reductions run; unset both, `none`
+     * neither. */
     int early_gather, early_norm;
     int shard_rank, replica_rank, accumulation;
     int64_t
