@@ -159,6 +159,25 @@ static char *in_run(const struct options *o, const char *path)
     return xasprintf("%s/%s", o->run_dir, path);
 }
 
+static double mib(int64_t bytes)
+{
+    return (double)bytes / 1048576;
+}
+
+/* Of a GPU: what is beside the arena now, by the part of the start that took it. */
+static void announce_beside(const struct trainer *t)
+{
+    if (t->used_placed == 0)
+        return;
+    log_info(
+        "memory beside the arena: %.0f MiB with the device open (context, libraries, "
+        "other programs), %.0f communicators, %.0f the arena's rounding; foreseen "
+        "for kernels loaded later %.0f",
+        mib(t->used_open), mib(t->used_joined - t->used_open),
+        mib(t->used_placed - t->used_joined - t->arena.bytes),
+        mib(t->plan.arena_bytes + t->plan.outside_bytes - t->used_placed));
+}
+
 static void announce(const struct trainer *t)
 {
     const struct recipe *r = &t->recipe;
@@ -174,6 +193,7 @@ static void announce(const struct trainer *t)
     log_info("memory: arena %.1f MiB + %.1f MiB outside = %.1f %% of the device",
              (double)t->plan.arena_bytes / 1048576,
              (double)t->plan.outside_bytes / 1048576, t->plan.percent);
+    announce_beside(t);
     if (routing)
         log_warn("routing: %s", routing);
     free(routing);
@@ -320,6 +340,11 @@ static struct js *summary_json(const struct run *run)
     t->ops->memory(t->dev, &used, &total);
     js_put_int(o, "used_bytes", (int64_t)used);
     js_put_int(o, "predicted_bytes", t->plan.arena_bytes + t->plan.outside_bytes);
+    if (t->used_placed > 0) {
+        js_put_int(o, "used_open_bytes", t->used_open);
+        js_put_int(o, "used_joined_bytes", t->used_joined);
+        js_put_int(o, "used_placed_bytes", t->used_placed);
+    }
     js_put_int(o, "peak_resident_bytes", metrics_peak_resident());
     js_put_str(o, "routing", routing_name(t->recipe.debug.moe_routing));
     js_put_str(o, "device", t->ops->name);

@@ -30,6 +30,31 @@ static int64_t device_bytes(const struct trainer *t)
     return (int64_t)total;
 }
 
+/* In use on a GPU; 0 on the CPU. */
+static int64_t gpu_used(const struct trainer *t)
+{
+    size_t used = 0, total = 0;
+
+    if (strcmp(t->ops->name, "cpu") == 0)
+        return 0;
+    t->ops->memory(t->dev, &used, &total);
+    return (int64_t)used;
+}
+
+/* Once all is in place the prediction for a GPU is what is there beside the arena, and
+ * the margin for kernels that the driver loads at their first use. */
+static void foresee(struct trainer *t)
+{
+    struct memplan *m = &t->plan;
+
+    t->used_placed = gpu_used(t);
+    if (t->used_placed == 0)
+        return;
+    m->outside_bytes = t->used_placed - m->arena_bytes + LATE_BYTES;
+    m->percent =
+        100.0 * (double)(m->arena_bytes + m->outside_bytes) / (double)m->device_bytes;
+}
+
 /* What the arena may take.  A GPU says what is free now that communicators and libraries
  * are there; what they allocate later is in the margin. */
 static int64_t arena_room(const struct trainer *t)
@@ -194,6 +219,7 @@ static int open_memory(struct trainer *t, struct err *err)
                     at[MEM_BATCH]);
     set_ckpt(t);
     set_early(t);
+    foresee(t);
     return routing_open(&t->routing, &t->recipe, t->ops, t->dev, at[MEM_ROUTING], err);
 }
 
@@ -284,9 +310,14 @@ int trainer_open(struct trainer *t, const struct recipe *r,
     if (wireup_open(&t->wireup, -1, err))
         return -1;
     t->self = wireup_self(t->wireup);
-    return trainer_open_device(t, o, err) || trainer_open_collectives(t, o, err) ||
-                   open_profile(t, o, err) || open_memory(t, err) ||
-                   open_data(t, err) || init_weights(t, err)
+    if (trainer_open_device(t, o, err))
+        return -1;
+    t->used_open = gpu_used(t);
+    if (trainer_open_collectives(t, o, err))
+        return -1;
+    t->used_joined = gpu_used(t);
+    return open_profile(t, o, err) || open_memory(t, err) || open_data(t, err) ||
+                   init_weights(t, err)
                ? -1
                : 0;
 }

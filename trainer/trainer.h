@@ -57,6 +57,9 @@ struct trainer {
 
     struct units units;
     struct memplan plan;
+    /* Bytes in use on a GPU, by whomever: with the device open, with the communicators
+     * warm, with the arena.  0 on the CPU. */
+    int64_t used_open, used_joined, used_placed;
     struct arena arena;
     struct fsdp *fsdp;
     struct model_step step;
