@@ -2,8 +2,10 @@
  *
  * A plan (layouts and the algorithm) is made once for each form, shape, alignment
  * and precision, from a stored table (MUSTER_GEMM_PLANS, linear_table.h) or else the
- * library's heuristic and never from timing, and kept; a call is one look-up and one
- * launch.  A table that was not there is written when the device is closed.  cuBLASLt is column-major: a
+ * library's heuristic, and kept; a call is one look-up and one launch.  Never from timing,
+ * unless MUSTER_GEMM_TUNE=N asks for it and the run is not deterministic: then the
+ * heuristic's first N are timed at a shape's first call, with its own buffers.  A table
+ * that was not there is written when the device is closed.  cuBLASLt is column-major: a
  * row-major matrix [rows, cols] is a column-major [cols, rows] with the same
  * leading dimension. */
 #include <cublasLt.h>
@@ -17,7 +19,7 @@
 #include "trainer/linear_table.h"
 #include "trainer/ops_cuda.h"
 
-enum { MAX_PLANS = 512 };
+enum { MAX_PLANS = 512, MAX_CHOICES = 16, TIMED_CALLS = 4 };
 
 struct plan_key {
     int32_t form, T, N, K, stride;
@@ -30,9 +32,12 @@ struct plan {
     cublasLtMatrixLayout_t a, b, out;
     cublasLtMatmulAlgo_t algo;
     size_t workspace;
+    int n_choices; /* of the cache's, still to be timed; 0: settled */
 };
 
 struct linear_cache {
+    int tune; /* how many choices to time; below 2: none */
+    cublasLtMatmulHeuristicResult_t choice[MAX_CHOICES]; /* of the newest plan */
     cublasLtHandle_t lt;
     char *path; /* of the stored table, or NULL; owned */
     char *machine;
@@ -63,12 +68,24 @@ static int open_table(struct linear_cache *c, const char *gpu, struct err *err)
     return linear_table_load(path, c->machine, &c->stored, err);
 }
 
+static int wanted_choices(void)
+{
+    const char *text = getenv("MUSTER_GEMM_TUNE"),
+               *same = getenv("MUSTER_DETERMINISTIC");
+    long n = text ? strtol(text, NULL, 10) : 0;
+
+    if (same && strcmp(same, "0") != 0)
+        return 1;
+    return n < 1 ? 1 : n > MAX_CHOICES ? MAX_CHOICES : (int)n;
+}
+
 int linear_open(struct linear_cache **out, const char *gpu, int local, struct err *err)
 {
     struct linear_cache *c = xcalloc(1, sizeof(*c));
     cublasStatus_t s;
 
     c->writes = local == 0;
+    c->tune = wanted_choices();
     if (open_table(c, gpu, err)) {
         cache_free(c);
         return -1;
@@ -166,7 +183,6 @@ static cublasStatus_t choose(struct linear_cache *c, struct plan *p)
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
     };
     cublasLtMatmulPreference_t pref;
-    cublasLtMatmulHeuristicResult_t best;
     cublasStatus_t s = cublasLtMatmulPreferenceCreate(&pref);
     int found = 0;
 
@@ -177,13 +193,14 @@ static cublasStatus_t choose(struct linear_cache *c, struct plan *p)
     for (int i = 0; i < 4; i++)
         cublasLtMatmulPreferenceSetAttribute(pref, which[i], &align, sizeof(align));
     s = cublasLtMatmulAlgoGetHeuristic(c->lt, p->desc, p->a, p->b, p->out, p->out, pref,
-                                       1, &best, &found);
+                                       c->tune, c->choice, &found);
     cublasLtMatmulPreferenceDestroy(pref);
     if (s == CUBLAS_STATUS_SUCCESS && found == 0)
         s = CUBLAS_STATUS_NOT_SUPPORTED;
     if (s == CUBLAS_STATUS_SUCCESS) {
-        p->algo = best.algo;
-        p->workspace = best.workspaceSize;
+        p->algo = c->choice[0].algo;
+        p->workspace = c->choice[0].workspaceSize;
+        p->n_choices = found > 1 ? found : 0;
     }
     return s;
 }
@@ -281,6 +298,74 @@ static void clear(struct dev *d, const struct linear_call *c)
                   "linear_wgrad");
 }
 
+/* --- timed choice ------------------------------------------------------------------ */
+
+/* One product with a choice of the cache's; a sum in place gets next to nothing added. */
+static cublasStatus_t try_choice(struct dev *d, const struct linear_call *c,
+                                 const struct plan *p, int i)
+{
+    const cublasLtMatmulHeuristicResult_t *r = &d->linear->choice[i];
+    const float alpha = c->accumulate && p->key.in_place ? 1e-37F : 1,
+                beta = c->accumulate ? 1 : 0;
+
+    return cublasLtMatmul(d->linear->lt, p->desc, &alpha, c->b, p->a, c->a, p->b, &beta,
+                          c->add ? c->add : c->out, p->out, c->out, p->out, &r->algo,
+                          c->workspace, r->workspaceSize, dev_stream(d));
+}
+
+/* Milliseconds of one product, or -1 where the choice does not run. */
+static float time_choice(struct dev *d, const struct linear_call *c,
+                         const struct plan *p, int i, const cudaEvent_t *event)
+{
+    cublasStatus_t s = try_choice(d, c, p, i);
+    float ms = -1;
+
+    cudaEventRecord(event[0], dev_stream(d));
+    for (int n = 0; n < TIMED_CALLS && s == CUBLAS_STATUS_SUCCESS; n++)
+        s = try_choice(d, c, p, i);
+    cudaEventRecord(event[1], dev_stream(d));
+    if (s != CUBLAS_STATUS_SUCCESS || cudaEventSynchronize(event[1]) != cudaSuccess ||
+        cudaEventElapsedTime(&ms, event[0], event[1]) != cudaSuccess)
+        return -1;
+    return ms / TIMED_CALLS;
+}
+
+/* The heuristic's own stays unless another is 2 % faster. */
+static void settle(struct dev *d, const struct linear_call *c, struct plan *p)
+{
+    static const char *const forms[] = {
+        [LINEAR_FWD] = "forward", [LINEAR_DGRAD] = "dgrad", [LINEAR_WGRAD] = "wgrad"
+    };
+    cudaEvent_t event[2] = { NULL, NULL };
+    float first = -1, best = -1;
+    int chosen = 0;
+
+    for (int i = 0; i < 2; i++)
+        dev_check(d, cudaEventCreate(&event[i]), "timing products");
+    for (int i = 0; i < p->n_choices && dev_ok(d); i++) {
+        float ms = time_choice(d, c, p, i, event);
+
+        if (i == 0)
+            first = best = ms;
+        else if (ms > 0 && (best < 0 || ms < 0.98F * best)) {
+            best = ms;
+            chosen = i;
+        }
+    }
+    for (int i = 0; i < 2; i++)
+        if (event[i])
+            cudaEventDestroy(event[i]);
+    p->algo = d->linear->choice[chosen].algo;
+    p->workspace = d->linear->choice[chosen].workspaceSize;
+    if (d->linear->writes)
+        log_info("product %s T=%d N=%d K=%d%s%s: choice %d of %d, %.3f ms, the first "
+                 "%.3f",
+                 forms[c->form], c->T, c->N, c->K, p->key.f32 ? ", FP32 out" : "",
+                 c->accumulate ? ", adding" : "", chosen + 1, p->n_choices,
+                 (double)best, (double)first);
+    p->n_choices = 0;
+}
+
 void linear_run(struct dev *d, const struct linear_call *c)
 {
     const float one = 1, beta = c->accumulate ? 1 : 0;
@@ -304,6 +389,8 @@ void linear_run(struct dev *d, const struct linear_call *c)
     p = plan_find(d, &key);
     if (!p)
         return;
+    if (p->n_choices)
+        settle(d, c, p);
     s = cublasLtMatmul(d->linear->lt, p->desc, &one, a, p->a, b, p->b, &beta, add,
                        p->out, c->out, p->out, &p->algo, c->workspace, p->workspace,
                        dev_stream(d));
