@@ -6,7 +6,8 @@
 #   layers  4, 8 and 12 layers of the 30B-A3B shape, FSDP over two GPUs, each beside
 #           its PyTorch twin with the same routing; the line through them
 #   grads   per tensor, the gradient's error against tests/golden's FP32 beside that of
-#           PyTorch in BF16, the same experts: at most 1.5 times; and of a larger model
+#           PyTorch in BF16, the same experts: at most 1.5 times; the loss within 1e-3, or
+#           as near as PyTorch's, where that is further off; and of a larger model
 #   curve   100 losses of the demo's model at a calm setting: CPU in FP32, one GPU, FSDP 2,
 #           HSDP 2, beside PyTorch in BF16 from the same weights and tokens
 #   profile steps 8 and 9 of a run of the middle number of layers: rank 0's table; traces
@@ -15,8 +16,12 @@
 #           in use beside the arena against the prediction (256 MiB)
 #   bits    the same command twice with training.deterministic: losses and checkpoint
 #           files bit for bit; twice without it; what it costs
-#   early   tokens/s and exposed communication with each value of MUSTER_EARLY in VARIANTS
-#           (none gather gather,norm), in turn, ROUNDS times (2), at each of LAYERS
+#   early   tokens/s and exposed communication with each of VARIANTS (none gather
+#           gather,norm), in turn, ROUNDS times (2), at each of LAYERS: a value of
+#           MUSTER_EARLY, or NAME=VALUE[+NAME=VALUE]... of the environment, as
+#           VARIANTS='gather,norm MUSTER_GEMM_TUNE=8'; with TABLE=yes the whole profile
+#   sanitize (written, not yet run on a GPU) compute-sanitizer (SANITIZER) memcheck and
+#           racecheck over each group of the operations' test, LIMIT seconds each (60)
 #   env     a PyTorch program that knows nothing of muster, under muster launch: env:// with
 #           NCCL, then with gloo, over RANKS GPUs
 #   topo    (written, not yet run on a GPU) this machine as NCCL's file, given to NCCL for two
@@ -201,9 +206,10 @@ grads_of()
         { tail -n 20 "$work/log"; exit 1; }
     echo "$2: ||a - b|| / ||b|| against FP32, muster, PyTorch BF16, ratio"
     awk 'NR == FNR { theirs[$1] = $2; next }
-        $1 == "loss" { off = $2 - $3; if (off < 0) off = -off; torch = theirs[$1] - $3
-            printf "loss %.6f, golden %.6f: off by %.2e, PyTorch by %.2e%s\n", $2, $3, off, (torch < 0 ? -torch : torch), (off > 1e-3 ? " TOO MUCH" : "")
-            bad += (off > 1e-3); next }
+        $1 == "loss" { off = $2 - $3; if (off < 0) off = -off; torch = theirs[$1] - $3; if (torch < 0) torch = -torch
+            bar = torch > 1e-3 ? torch : 1e-3
+            printf "loss %.6f, golden %.6f: off by %.2e, PyTorch by %.2e, bar %.2e%s\n", $2, $3, off, torch, bar, (off > bar ? " TOO MUCH" : "")
+            bad += (off > bar); next }
         !($1 in theirs) { print "no " $1; bad++; next }
         { ratio = $2 / theirs[$1]; n++; sum += ratio; if (ratio > worst) { worst = ratio; which = $1 }
             printf "%-52s %.2e %.2e %5.2f%s\n", $1, $2, theirs[$1], ratio, (ratio > 1.5 ? " ABOVE 1.5" : ""); bad += (ratio > 1.5) }
@@ -217,7 +223,7 @@ grads()
     grads_of tests/golden/qwen3_moe_gpu.safetensors "committed golden"
     "$O/tests/bench/gpu_grads" -m small-50m 4 4 256 "$work/golden" || exit 1
     grads_of "$work/golden" "4 layers of small-50m, FP32 from the CPU's operations"
-    [ "$bad" = 0 ] || fail 'gradients: the bar of 1.5 is not met'
+    [ "$bad" = 0 ] || fail 'the bar of the loss or the 1.5 of the gradients is not met'
 }
 
 # losses NAME RANKS SHARD DEVICE - 100 steps of the demo's model
@@ -299,16 +305,18 @@ oom()
     huge="training: {seq_len: $SEQ, local_batch_size: ${HUGE:-512}, steps: 2, dtype: bfloat16, log_interval: 1}"
     recipe "$1" 2 "$work/random.bin" "$huge" >"$work/recipe.yaml"
     (ranks "$work/recipe.yaml") >/dev/null 2>&1 && fail "a batch of ${HUGE:-512} was not refused"
-    grep -h 'out of memory before the start' "$work/rank0" || { cat "$work/rank0"; fail 'no word on what fits'; }
+    grep -h 'out of memory before the start' "$work/rank0" >"$work/refusal" || { cat "$work/rank0"; fail 'no word on what fits'; }
+    cat "$work/refusal"
     for mode in none selective full; do
-        n=$(sed -n "s/.*local_batch_size \([0-9]*\) with activation_checkpoint.mode $mode.*/\1/p" "$work/rank0")
-        [ -n "$n" ] || continue
+        n=$(sed -n "s/.*local_batch_size \([0-9]*\) with activation_checkpoint.mode $mode.*/\1/p" "$work/refusal")
+        [ -n "$n" ] || { echo "$mode: nothing fits"; continue; }
         recipe "$1" 2 "$work/random.bin" "$(echo "$huge" | sed "s/size: [0-9]*/size: $n/")" \
             "activation_checkpoint: {mode: $mode}" >"$work/recipe.yaml"
         ranks "$work/recipe.yaml"
         sed -n 's/.*"arena_bytes": *\([0-9]*\).*"arena_high_water": *\([0-9]*\).*"used_bytes": *\([0-9]*\).*"predicted_bytes": *\([0-9]*\).*/\1 \2 \3 \4/p' "$work/events0" |
             awk -v n="$n" -v mode="$mode" '{ printf "batch %d, %s: ran; arena %.2f GiB (%s), beside it %.0f MiB, predicted %.0f\n",
                 n, mode, $1 / 2^30, ($1 == $2 ? "all used" : "NOT ALL USED"), ($3 - $1) / 2^20, ($4 - $1) / 2^20 }'
+        grep -h 'memory beside the arena' "$work/rank0"
     done
 }
 
@@ -364,13 +372,47 @@ early()
         for round in $(seq "${ROUNDS:-2}"); do
             for v in ${VARIANTS:-none gather gather,norm}; do
                 rm -rf "$work/profile"
-                (MUSTER_EARLY=$v ranks "$work/recipe.yaml" --profile 13:14) || exit 1
+                case $v in
+                *=*) assign=$(echo "$v" | tr + ' ') ;;
+                *) assign=MUSTER_EARLY=$v ;;
+                esac
+                (
+                    # shellcheck disable=SC2086,SC2163 # words NAME=VALUE
+                    export $assign
+                    ranks "$work/recipe.yaml" --profile 13:14
+                ) || exit 1
                 rate=$(sed -n '/profiled/d; s|^step.*tokens/s/GPU \([0-9]*\).*|\1|p' "$work/rank0" | tail -n +4 | sort -n |
                     awk '{ t[NR] = $1 } END { print t[int((NR + 1) / 2)] }')
                 echo "$n layers, $v, round $round: $rate tokens/s/GPU;$(sed -n 's/^ *computing/ computing/p' "$work/profile/rank0.txt")"
+                grep -h 'product .* choice' "$work/rank0"
+                [ "${TABLE:-no}" = no ] || cat "$work/profile/rank0.txt"
             done
         done
     done
+}
+
+# Kernels of the libraries' own are told apart: racecheck warns of some of cuBLAS.
+sanitize()
+{
+    tool=${SANITIZER:-compute-sanitizer} bad=0
+    command -v "$tool" >/dev/null || fail "no $tool: set SANITIZER to it"
+    for check in memcheck racecheck; do
+        for group in ${OPS:-$("$O/tests/gpu/test_ops_gpu" -l)}; do
+            begun=$(date +%s)
+            timeout "${LIMIT:-60}" "$tool" --tool "$check" --target-processes all --error-exitcode 9 \
+                "$O/tests/gpu/test_ops_gpu" 0 "$group" >"$work/log" 2>&1
+            status=$?
+            all=$(grep -c '^========= *\(Error\|Warning\|Invalid\|Race\|Program hit\)' "$work/log")
+            own=$(grep '^========= *\(Error\|Warning\|Invalid\|Race\|Program hit\)' "$work/log" | grep -cv 'cublas\|cutlass\|nvjet\|cudnn\|xmma')
+            echo "$check $group: status $status, $all reports, $own not of a library, $(($(date +%s) - begun)) s"
+            grep '^========= .*SUMMARY' "$work/log" | sort | uniq -c
+            [ "$status" -ne 124 ] || { echo "$check $group: not at its end after ${LIMIT:-60} s"; continue; }
+            [ "$own" -eq 0 ] && { [ "$status" -eq 0 ] || [ "$all" -gt 0 ]; } && continue
+            bad=1
+            grep -m 12 '^=========\|^not ok' "$work/log"
+        done
+    done
+    [ "$bad" = 0 ] || fail 'the sanitizer found errors'
 }
 
 # env_met BACKEND RANKS - all of them met and summed
@@ -453,7 +495,7 @@ check()
 
 for part; do
     case $part in
-    ops | record | layers | grads | curve | profile | oom | bits | early | topo | check) "$part" ;;
+    ops | record | layers | grads | curve | profile | oom | bits | early | sanitize | topo | check) "$part" ;;
     env) env_url ;;
     *) fail "no part $part: the head of $0 names them" ;;
     esac

@@ -565,6 +565,11 @@ int main(int argc, char **argv)
                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int failures = 0, checks = 0;
 
+    if (argc == 2 && strcmp(argv[1], "-l") == 0) {
+        for (size_t g = 0; g < ARRAY_LEN(groups); g++)
+            printf("%s\n", groups[g].name);
+        return 0;
+    }
     for (size_t g = 0; g < ARRAY_LEN(groups); g++) {
         int status = 0;
 
