@@ -39,7 +39,7 @@ static double uptime(const char *root)
 
 /* "6,2460,5885908809,-;text": level, number, microseconds since boot, flags.  Lines that
  * begin with a blank belong to the record above and say which device it was. */
-static void take_record(const struct reader *r, char *line)
+void kmsg_record(char *line, double now_s, double hours, kmsg_see *see, void *arg)
 {
     char *text = strchr(line, ';'), *at = strchr(line, ',');
     double age;
@@ -49,9 +49,14 @@ static void take_record(const struct reader *r, char *line)
         return;
     text++;
     text[strcspn(text, "\n")] = '\0';
-    age = r->now_s - strtod(at + 1, NULL) / 1e6;
-    if (age <= r->hours * 3600)
-        r->see(r->arg, age < 0 ? 0 : age, text);
+    age = now_s - strtod(at + 1, NULL) / 1e6;
+    if (age <= hours * 3600)
+        see(arg, age < 0 ? 0 : age, text);
+}
+
+static void take_record(const struct reader *r, char *line)
+{
+    kmsg_record(line, r->now_s, r->hours, r->see, r->arg);
 }
 
 /* One read is one record.  EPIPE: it was overwritten before it was read. */

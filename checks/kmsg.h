@@ -13,4 +13,8 @@ typedef void kmsg_see(void *arg, double age_s, const char *text);
 int kmsg_read(const char *root, double hours, kmsg_see *see, void *arg,
               struct err *err);
 
+/* One record as /dev/kmsg gives it (changed on the way), at now_s seconds since boot: see()
+ * unless it is older, or no record.  For fuzzing. */
+void kmsg_record(char *line, double now_s, double hours, kmsg_see *see, void *arg);
+
 #endif

@@ -147,17 +147,26 @@ static int add_text(char *text, const char *path, struct measures *out, struct e
         path);
 }
 
+int replay_text(char *text, const char *path, struct measures *out, struct err *err)
+{
+    int before = out->n;
+
+    if (add_text(text, path, out, err))
+        return -1;
+    if (out->n == before)
+        return err_set(err, ERR_USAGE, "%s: no measurement in it", path);
+    return 0;
+}
+
 int replay_load(const char *path, struct measures *out, struct err *err)
 {
     char *text;
     size_t n;
-    int rc, before = out->n;
+    int rc;
 
     if (yaml_read_file(path, MAX_BYTES, &text, &n, err))
         return -1;
-    rc = add_text(text, path, out, err);
+    rc = replay_text(text, path, out, err);
     free(text);
-    if (rc == 0 && out->n == before)
-        rc = err_set(err, ERR_USAGE, "%s: no measurement in it", path);
     return rc;
 }

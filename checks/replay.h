@@ -14,4 +14,7 @@ struct measures;
 /* ERR_USAGE with FILE:LINE for what cannot be read; nothing is skipped silently. */
 int replay_load(const char *path, struct measures *out, struct err *err);
 
+/* The same for a text that is in memory already, changed on the way; path: its name. */
+int replay_text(char *text, const char *path, struct measures *out, struct err *err);
+
 #endif
