@@ -355,9 +355,12 @@ void catalogue_print(FILE *fp)
     for (size_t i = 0; i < ARRAY_LEN(checks); i++) {
         const struct check *c = &checks[i];
 
-        fprintf(fp, "%s (%s, %s%s)\n  why     %s\n  needs   %s\n  target  %s\n",
-                c->name, c->scope, level_text(c->level),
-                c->required ? ", required" : "", c->why, c->needs, c->target);
+        fprintf(fp, "%s (%s, %s%s)\n  why     %s\n  needs   %s\n", c->name, c->scope,
+                level_text(c->level), c->required ? ", required" : "", c->why,
+                c->needs);
+        if (*c->unit)
+            fprintf(fp, "  unit    %s\n", c->unit);
+        fprintf(fp, "  target  %s\n", c->target);
         if (*c->cure)
             fprintf(fp, "  cure    %s\n", c->cure);
     }

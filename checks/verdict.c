@@ -83,11 +83,20 @@ char *verdict_number(double v, const char *unit)
         return xstrdup("unlimited");
     if (strcmp(unit, "B") == 0)
         return bytes_text(v);
+    if (fabs(v) >= 1e15) /* no more digits than a number has */
+        return xasprintf("%.3g%s%s", v, *unit ? " " : "", unit);
     return xasprintf("%.*f%s%s",
                      v == floor(v)  ? 0
                      : fabs(v) < 10 ? 2
                                     : 1,
                      v, *unit ? " " : "", unit);
+}
+
+double verdict_ratio(const struct verdict *v)
+{
+    double ratio = v->measured / v->expected;
+
+    return isfinite(ratio) && isfinite(v->expected) ? ratio : NAN;
 }
 
 static struct js *number(double v)
@@ -104,6 +113,7 @@ static struct js *one_json(const struct verdict *v)
     js_put_str(o, "result", verdict_result_name(v->result));
     js_put(o, "expected", number(v->expected));
     js_put(o, "measured", number(v->measured));
+    js_put(o, "ratio", number(verdict_ratio(v)));
     js_put_str(o, "unit", v->unit);
     js_put_str(o, "reason", v->reason);
     js_put_bool(o, "required", v->required);

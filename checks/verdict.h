@@ -45,6 +45,9 @@ int verdicts_status(const struct verdicts *l);
 /* Nodes of failed verdicts, each once, in order of appearance. */
 void verdicts_exclude(const struct verdicts *l, struct strlist *nodes);
 
+/* Measured by expected; NaN where either is unknown, unlimited or none. */
+double verdict_ratio(const struct verdict *v);
+
 /* A number with its unit as people read it: "19.3 MB", "unlimited", "-". */
 char *verdict_number(double v, const char *unit); /* the caller's to free() */
 

@@ -289,16 +289,19 @@ static void add_row(struct table *t, const struct verdict *v)
 {
     char *measured = verdict_number(v->measured, v->unit);
     char *expected = verdict_number(v->expected, v->unit);
+    char *ratio = verdict_number(verdict_ratio(v), "");
 
     table_add(t, "%s%s", verdict_result_name(v->result), v->warn ? " (!)" : "");
     table_add(t, "%s", v->name);
     table_add(t, "%s", v->object);
     table_add(t, "%s", measured);
     table_add(t, "%s", expected);
+    table_add(t, "%s", ratio);
     table_add(t, "%s", v->reason);
     table_end_row(t);
     free(measured);
     free(expected);
+    free(ratio);
 }
 
 static void print_counts(const struct verdicts *l)
@@ -321,8 +324,8 @@ static void print_counts(const struct verdicts *l)
 
 static void print_text(const struct verdicts *l)
 {
-    static const char *const head[] = { "result",   "check",    "object",
-                                        "measured", "expected", "reason" };
+    static const char *const head[] = { "result",   "check", "object", "measured",
+                                        "expected", "ratio", "reason" };
     struct table t = { 0 };
 
     for (size_t i = 0; i < ARRAY_LEN(head); i++)

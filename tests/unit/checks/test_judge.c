@@ -283,6 +283,27 @@ static void test_replay_errors(void **state)
     remove(path);
 }
 
+/* What is printed beside measured and expected. */
+static void test_ratio(void **state)
+{
+    const struct verdict some = { .measured = 13.2, .expected = 400 };
+    const struct verdict none[] = {
+        { .measured = NAN, .expected = 1 },
+        { .measured = 1, .expected = NAN },
+        { .measured = 1, .expected = 0 },
+        { .measured = 0, .expected = 0 },
+        { .measured = 65536, .expected = INFINITY },
+    };
+    char *text = verdict_number(1e300, "B/s");
+
+    (void)state;
+    assert_true(fabs(verdict_ratio(&some) - 0.033) < 1e-12);
+    for (size_t i = 0; i < ARRAY_LEN(none); i++)
+        assert_true(isnan(verdict_ratio(&none[i])));
+    assert_string_equal(text, "1e+300 B/s");
+    free(text);
+}
+
 static void test_catalogue(void **state)
 {
     int n;
@@ -308,6 +329,7 @@ int main(void)
         cmocka_unit_test(test_d02_faster_than_the_wire),
         cmocka_unit_test(test_missing),
         cmocka_unit_test(test_replay_errors),
+        cmocka_unit_test(test_ratio),
         cmocka_unit_test(test_catalogue),
     };
 
