@@ -22,6 +22,7 @@ struct measure *measures_add(struct measures *l, const char *name, const char *o
     snprintf(m->object, sizeof(m->object), "%s", object);
     snprintf(m->node, sizeof(m->node), "%s", node);
     m->value = m->need = m->seconds = NAN;
+    m->rail = m->round = -1;
     return m;
 }
 
@@ -79,6 +80,19 @@ static void put_number(struct js *o, const char *key, double v)
         js_put_real(o, key, v);
 }
 
+static void put_pair(struct js *o, const struct measure *m)
+{
+    put_text(o, "peer", m->peer);
+    put_text(o, "nic", m->nic);
+    put_text(o, "peer_nic", m->peer_nic);
+    put_text(o, "busid", m->busid);
+    put_text(o, "peer_busid", m->peer_busid);
+    if (m->rail >= 0)
+        js_put_int(o, "rail", m->rail);
+    if (m->round >= 0)
+        js_put_int(o, "round", m->round);
+}
+
 struct js *measure_json(const struct measure *m)
 {
     struct js *o = js_object(), *times;
@@ -89,6 +103,9 @@ struct js *measure_json(const struct measure *m)
     put_text(o, "kind", m->kind);
     put_text(o, "device", m->device);
     put_text(o, "group", m->group);
+    put_text(o, "op", m->op);
+    put_text(o, "tier", m->tier);
+    put_pair(o, m);
     if (m->ranks > 0) {
         js_put_int(o, "first", m->first);
         js_put_int(o, "ranks", m->ranks);
@@ -120,6 +137,17 @@ static void copy_text(char *to, size_t size, const struct js *o, const char *key
     snprintf(to, size, "%s", js_str(o, key, ""));
 }
 
+static void get_pair(struct measure *m, const struct js *o)
+{
+    copy_text(m->peer, sizeof(m->peer), o, "peer");
+    copy_text(m->nic, sizeof(m->nic), o, "nic");
+    copy_text(m->peer_nic, sizeof(m->peer_nic), o, "peer_nic");
+    copy_text(m->busid, sizeof(m->busid), o, "busid");
+    copy_text(m->peer_busid, sizeof(m->peer_busid), o, "peer_busid");
+    m->rail = (int)js_get_int(o, "rail", -1);
+    m->round = (int)js_get_int(o, "round", -1);
+}
+
 int measures_add_json(struct measures *l, const struct js *o, struct err *err)
 {
     const char *name = js_str(o, "name", NULL);
@@ -132,6 +160,9 @@ int measures_add_json(struct measures *l, const struct js *o, struct err *err)
     copy_text(m->kind, sizeof(m->kind), o, "kind");
     copy_text(m->device, sizeof(m->device), o, "device");
     copy_text(m->group, sizeof(m->group), o, "group");
+    copy_text(m->op, sizeof(m->op), o, "op");
+    copy_text(m->tier, sizeof(m->tier), o, "tier");
+    get_pair(m, o);
     copy_text(m->unit, sizeof(m->unit), o, "unit");
     m->first = (int)js_get_int(o, "first", 0);
     m->ranks = (int)js_get_int(o, "ranks", 0);

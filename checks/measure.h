@@ -11,17 +11,27 @@ struct err;
 struct js;
 
 struct measure {
-    char name[32];    /* of the catalogue */
-    char object[96];  /* host, NIC or group that was measured */
-    char node[64];    /* the one machine it says something about; "" several */
-    char kind[64];    /* what it is one of (a model and the like): judged only against
-                         its like; "" all of that name */
-    char device[8];   /* of a collective: "cpu", "cuda" */
-    char group[12];   /* of a collective: "shard", "replicate" */
+    char name[32];   /* of the catalogue */
+    char object[96]; /* host, NIC or group that was measured */
+    /* The one machine it says something about (of a pair: the first); "" several. */
+    char node[64];
+    /* What it is one of (a model and the like): judged only against its like; "" all of
+     * that name. */
+    char kind[64];
+    char device[8]; /* of a collective: "cpu", "cuda" */
+    char group[12]; /* of a collective: "shard", "replicate" */
+    char op[16];    /* of a collective: "all_reduce", "sendrecv"...; "" name says it */
+    char tier[8];   /* crossed at most: "node", "rail", "leaf", "spine"; "" not known */
     int first, ranks; /* of a collective: first rank and size of the group */
     int64_t bytes;    /* of a collective: S, the whole buffer */
-    double value;     /* in unit; NaN: could not be measured, text says why */
-    double need;      /* what it must reach, where the measuring side knows; NaN */
+    /* Of a pair of machines, `node` and `peer`, which exchange while others do: */
+    char peer[64];              /* the other one; "" this is no pair */
+    char nic[32], peer_nic[32]; /* carries it at either end; "" not known, or many */
+    char busid[20], peer_busid[20]; /* the GPUs at both ends; "" none, or all */
+    int rail;     /* index of the rank within its node; -1 all together */
+    int round;    /* of the tournament (pairs.h), from 0; -1 a retest */
+    double value; /* in unit; NaN: could not be measured, text says why */
+    double need;  /* what it must reach, where the measuring side knows; NaN */
     char unit[16];
     double seconds;   /* of an event counter: value were counted in this time; NaN */
     double *times_ms; /* owned; of each iteration, slowest rank; the first included */

@@ -93,6 +93,10 @@ static void test_json_round_trip(void **state)
     (void)state;
     snprintf(m->device, sizeof(m->device), "cpu");
     snprintf(m->group, sizeof(m->group), "shard");
+    snprintf(m->op, sizeof(m->op), "sendrecv");
+    snprintf(m->peer, sizeof(m->peer), "n2");
+    snprintf(m->peer_nic, sizeof(m->peer_nic), "mlx5_3");
+    m->rail = 0;
     m->first = 4;
     m->ranks = 2;
     m->bytes = 1 << 20;
@@ -107,6 +111,12 @@ static void test_json_round_trip(void **state)
     m = &back.item[0];
     assert_string_equal(m->name, "all_reduce");
     assert_string_equal(m->node, "n1");
+    assert_string_equal(m->op, "sendrecv");
+    assert_string_equal(m->peer, "n2");
+    assert_string_equal(m->nic, "");
+    assert_string_equal(m->peer_nic, "mlx5_3");
+    assert_int_equal(m->rail, 0);
+    assert_int_equal(m->round, -1);
     assert_int_equal(m->first, 4);
     assert_int_equal(m->bytes, 1 << 20);
     assert_true(isinf(m->value));
