@@ -175,6 +175,16 @@ static void judge_pcie_width(const struct check *c, struct peers *p,
 
 /* --- NVLinks ---------------------------------------------------------------------------- */
 
+/* The only GPU of its machine (a virtual machine with one GPU of a host). */
+static int is_alone(const struct measures *all, const struct measure *m)
+{
+    int n = 0;
+
+    for (int i = 0; i < all->n; i++)
+        n += str_eq(all->item[i].name, m->name) && str_eq(all->item[i].node, m->node);
+    return n == 1;
+}
+
 static void judge_links(const struct check *c, struct peers *p, const struct measure *m,
                         struct verdict *v)
 {
@@ -183,6 +193,11 @@ static void judge_links(const struct check *c, struct peers *p, const struct mea
     v->expected = isnan(m->need) ? p->median : m->need;
     if (m->value >= v->expected) {
         v->reason = xstrdup(m->text);
+        return;
+    }
+    if (m->value == 0 && is_alone(p->all, m)) {
+        v->reason =
+            xstrdup("none is up, and no other GPU is here that one could lead to");
         return;
     }
     v->result = VERDICT_FAIL;

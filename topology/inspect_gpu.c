@@ -120,6 +120,12 @@ static void inspect_model(struct topology *t, const struct node *n, const struct
         (have == 0 && (m->bridged || g->links_down[0] == '\0')))
         return;
     inspect_object(n, g, object);
+    if (have == 0 && n->n_gpus == 1) { /* a virtual machine with one GPU of a host */
+        topology_find_once(t, SEVERITY_NOTE, object,
+                           "no NVLink is up, and no other GPU is here that one could "
+                           "lead to");
+        return;
+    }
     add_evidence(&evidence, g);
     topology_find_once(t, SEVERITY_FAIL, object,
                        "%d of %d NVLinks are up: %s has %d (%d short%s); nvidia-smi "

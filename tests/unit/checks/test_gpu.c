@@ -282,6 +282,31 @@ static void test_load(void **state)
     verdicts_release(&v);
 }
 
+/* One H200 of eight in a virtual machine has no NVLink, and needs none; two do. */
+static void test_links_alone(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 2; n++) {
+        struct measures m = { 0 };
+        struct verdicts v = { 0 };
+
+        for (int i = 0; i < n; i++) {
+            struct gpu_state s = h200(i);
+
+            s.fact[GPU_LINKS] = 0;
+            s.fact[GPU_LINKS_DOWN] = 18;
+            gpu_measure_rest(&s, GPU_ASKED(GPU_LINKS), "n1", &m);
+            gpu_measure_rest(&s, GPU_ASKED(GPU_LINKS), i ? "n3" : "n2", &m);
+        }
+        judge_all(&plain, &m, &v);
+        expect(&v, "gpu_nvlinks", "n1 gpu 0", n == 1 ? VERDICT_PASS : VERDICT_FAIL, 0,
+               n == 1 ? "no other GPU is here" : "0 of 18 NVLinks are up");
+        expect(&v, "gpu_nvlinks", "n2 gpu 0", VERDICT_PASS, 0, "no other GPU is here");
+        measures_release(&m);
+        verdicts_release(&v);
+    }
+}
+
 static void test_load_alike(void **state)
 {
     struct change c[4], hot = { 2, GPU_TEMPERATURE, 80 };
@@ -522,6 +547,8 @@ int main(void)
         cmocka_unit_test(test_bad_texts),
         cmocka_unit_test(test_peaks),
         cmocka_unit_test(test_load),
+        cmocka_unit_test(test_links_alone),
+        cmocka_unit_test(test_links_alone),
         cmocka_unit_test(test_load_alike),
         cmocka_unit_test(test_links_unknown_model),
         cmocka_unit_test(test_counters_are_rates),

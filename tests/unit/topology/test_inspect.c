@@ -308,20 +308,36 @@ static void test_models(void **state)
     }
 }
 
+/* The GPU of a virtual machine that holds one of a host's eight. */
+static void test_one_gpu(void **state)
+{
+    (void)state;
+    for (int gpus = 1; gpus <= 2; gpus++) {
+        struct topology *t = tree_cluster(1, gpus, gpus);
+
+        for (int g = 0; g < gpus; g++) {
+            struct gpu *gpu = &t->nodes[0].gpus[g];
+            snprintf(gpu->name, sizeof(gpu->name), "NVIDIA H200");
+            snprintf(gpu->links_down, sizeof(gpu->links_down), "0-17");
+            gpu->n_nvlinks = 0;
+        }
+        topology_inspect(t);
+        assert_int_equal(t->n_findings, gpus);
+        assert_int_equal(t->findings[0].severity,
+                         gpus == 1 ? SEVERITY_NOTE : SEVERITY_FAIL);
+        topology_free(t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sound),
-        cmocka_unit_test(test_inspected_once),
-        cmocka_unit_test(test_slow_port),
-        cmocka_unit_test(test_trunks),
-        cmocka_unit_test(test_planes),
-        cmocka_unit_test(test_oversubscription),
-        cmocka_unit_test(test_differ),
-        cmocka_unit_test(test_far_nic),
-        cmocka_unit_test(test_models),
-        cmocka_unit_test(test_conflicts),
-        cmocka_unit_test(test_two_leaves_of_a_name),
+        cmocka_unit_test(test_sound),     cmocka_unit_test(test_inspected_once),
+        cmocka_unit_test(test_slow_port), cmocka_unit_test(test_trunks),
+        cmocka_unit_test(test_planes),    cmocka_unit_test(test_oversubscription),
+        cmocka_unit_test(test_differ),    cmocka_unit_test(test_far_nic),
+        cmocka_unit_test(test_models),    cmocka_unit_test(test_one_gpu),
+        cmocka_unit_test(test_conflicts), cmocka_unit_test(test_two_leaves_of_a_name),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
