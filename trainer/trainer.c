@@ -15,7 +15,7 @@
 #include "trainer/weights.h"
 #include "trainer/wireup.h"
 
-enum { LATE_BYTES = 256 << 20 };
+enum { LATE_BYTES = 128 << 20 };
 enum { INIT_CHUNK = 1 << 22, INIT_SLICE = 1 << 16 };
 
 /* --- memory -------------------------------------------------------------------------- */
