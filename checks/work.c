@@ -277,7 +277,7 @@ static int slice(struct device_work *w, work_step step, int n, void (*midway)(vo
     if (w->ops->sync(w->dev, err))
         return -1;
     if (w->fault == WORK_SLOW)
-        clock_nap_us((int64_t)(3e6 * (clock_s() - begun)));
+        clock_nap_us((int64_t)(7e6 * (clock_s() - begun)));
     *took = clock_s() - begun;
     return 0;
 }

@@ -17,7 +17,7 @@ enum work_fault {
     WORK_SOUND,
     WORK_WRONG, /* one value of every product is wrong, always in the same way */
     WORK_FLAKY, /* every second product has a wrong value */
-    WORK_SLOW,  /* every operation takes four times as long */
+    WORK_SLOW,  /* every operation takes eight times as long */
     WORK_STUCK  /* the first product never ends */
 };
 /* "KIND RANK" (wrong, flaky, slow, stuck): the fault of `rank`; ERR_USAGE when it is not that. */
